@@ -18,7 +18,7 @@ import math
 
 from onsketch.core.softmax import implicit_slopes
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.vectors import element, fma, load, plus, spread, store
+from onsketch.jit.vectors import element, fma, joined, lane, load, plus, spread, store
 from onsketch.learners.auto.columns import append, entry, ridge_of, set_entry
 from onsketch.learners.auto.state import (
     DELAYED,
@@ -78,20 +78,64 @@ def take_off(state, e, k, size, by, factors):
         write_delayed(state, e, k, size, factors)
 
 
+@inlined
+def _store_rows(metric, place, stride, a, b, c, d):
+    """Store four numbers of four rows."""
+    store(metric, place, a)
+    store(metric, place + stride, b)
+    store(metric, place + 2 * stride, c)
+    store(metric, place + 3 * stride, d)
+
+
+@inlined
+def _mirror(metric, place, stride, a, b, c, d):
+    """Store a block of four by four numbers, given by its rows, transposed."""
+    first = joined(lane(a, 0), lane(b, 0), lane(c, 0), lane(d, 0))
+    second = joined(lane(a, 1), lane(b, 1), lane(c, 1), lane(d, 1))
+    third = joined(lane(a, 2), lane(b, 2), lane(c, 2), lane(d, 2))
+    fourth = joined(lane(a, 3), lane(b, 3), lane(c, 3), lane(d, 3))
+    _store_rows(metric, place, stride, first, second, third, fourth)
+
+
+@inlined
+def _take_off_block(metric, delayed, n, factors, i, at, stride):
+    """Take the vectors that wait off four rows and eight columns, and write those right of the diagonal below it."""
+    place = i * stride + at
+    a, b = load(metric, place, 4), load(metric, place + stride, 4)
+    c, d = load(metric, place + 2 * stride, 4), load(metric, place + 3 * stride, 4)
+    p, q = load(metric, place + 4, 4), load(metric, place + stride + 4, 4)
+    r, s = load(metric, place + 2 * stride + 4, 4), load(metric, place + 3 * stride + 4, 4)
+    for h in range(n):
+        u, v = load(delayed, h * stride + at, 4), load(delayed, h * stride + at + 4, 4)
+        by = spread(element(factors, 4 * h), 4)
+        a, p = fma(by, u, a), fma(by, v, p)
+        by = spread(element(factors, 4 * h + 1), 4)
+        b, q = fma(by, u, b), fma(by, v, q)
+        by = spread(element(factors, 4 * h + 2), 4)
+        c, r = fma(by, u, c), fma(by, v, r)
+        by = spread(element(factors, 4 * h + 3), 4)
+        d, s = fma(by, u, d), fma(by, v, s)
+    _store_rows(metric, place + 4, stride, p, q, r, s)
+    if at >= i:  # otherwise they have been written from above the diagonal
+        _store_rows(metric, place, stride, a, b, c, d)
+    if at > i:
+        _mirror(metric, at * stride + i, stride, a, b, c, d)
+    if at + 4 > i:
+        _mirror(metric, (at + 4) * stride + i, stride, p, q, r, s)
+
+
 @inner
 def write_delayed(state, e, k, size, factors):
-    """Take the vectors that wait off an exact metric, all in one pass."""
+    """Take the vectors that wait off an exact metric, all in one pass over one triangle."""
     metric, delayed, n = state.metrics[e, k], state.delayed[e, k], state.waiting[e, k]
     stride = metric.shape[1]
     if n > 0:
-        for i in range(size):
-            for b in range(DELAYED):
-                factors[b] = -state.delayed_by[e, k, b] * delayed[b, i] if b < n else 0.0
-            for at in range(0, size, 8):
-                row = load(metric, i * stride + at, 8)
-                for b in range(n):
-                    row = fma(spread(element(factors, b), 8), load(delayed, b * stride + at, 8), row)
-                store(metric, i * stride + at, row)
+        for i in range(0, size, 4):
+            for h in range(n):
+                for r in range(4):
+                    factors[4 * h + r] = -state.delayed_by[e, k, h] * delayed[h, i + r]
+            for at in range(i // 8 * 8, size, 8):
+                _take_off_block(metric, delayed, n, factors, i, at, stride)
         state.waiting[e, k] = 0
 
 

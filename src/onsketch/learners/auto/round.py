@@ -199,6 +199,13 @@ def feature_margins(lanes, state, scratch, count, classes, exact):
                     parts[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
 
 
+@inner
+def scale_again(lanes, setup, state, scratch, count, classes, exact, common):
+    """Compute the row's forms and margins again, in new scales; rare, so it is compiled only once."""
+    scale_row(setup, state, scratch, count, common, CUT)
+    feature_margins(lanes, state, scratch, count, classes, exact)
+
+
 @inlined
 def lengths_learned(lanes, setup, run, sums):
     """Return the factors with which a row is learned: of own scales, with rarity, in the wide form, and the constant.
@@ -570,8 +577,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
         if not known:
             common = math.exp(run[RUN.common])
         if rewritten or far or not known:
-            scale_row(setup, state, scratch, count, common, CUT)
-            feature_margins(lanes, state, scratch, count, classes, exact)
+            scale_again(lanes, setup, state, scratch, count, classes, exact, common)
         else:
             correct_margins(state, scratch, classes, moved, common)
         square, wides = scratch.sums[0], scratch.sums[2]
@@ -582,8 +588,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             run[RUN.start] = t - 1.0
             if exact:
                 _start_metrics(state, 0, size, classes)
-            scratch.own[count] = math.sqrt(square) if setup.intercept else 0.0
-            feature_margins(lanes, state, scratch, count, classes, exact)
+            scale_again(lanes, setup, state, scratch, count, classes, exact, common)
         factors = lengths_learned(lanes, setup, run, scratch.sums)
         fill_margins(state, scratch, classes, factors, scratch.margins)
         scale_to(scratch, count, int(run[RUN.rows]), factors)

@@ -233,7 +233,7 @@ class Scratch(NamedTuple):
     lengths: Annotated[Floats, Array("classes")]
     leverages: Annotated[Floats, Array(f"{NEWTON} classes")]
     along: Annotated[Floats, Array("square")]
-    factors: Annotated[Floats, Array(f"{DELAYED}")]
+    factors: Annotated[Floats, Array(f"{4 * DELAYED}")]
     products: Annotated[Floats, Array("width")]
     inner: Annotated[Floats, Array(f"{NEWTON} width")]
     turned: Annotated[Floats, Array("2 width")]

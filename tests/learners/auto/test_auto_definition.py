@@ -123,6 +123,18 @@ def test_one_strange_value_spoils_no_later_row() -> None:
     assert np.mean(strange**2) < 1.05 * np.mean(plain**2)
 
 
+@pytest.mark.parametrize("leap", [1e9, 1e60, 1e145])
+def test_a_scale_that_leaps_leaves_metrics_that_can_be_inverted(leap: float) -> None:
+    rng = np.random.default_rng(0)
+    model = onsketch.learner("auto", loss="logistic")
+    for factor in (1.0, leap, 1.0, leap, 1.0):
+        X = factor * rng.normal(size=(3, 4))
+        model.learn(X, np.where(X[:, 0] > 0.0, 1.0, -1.0))
+    X = leap * rng.normal(size=(500, 4))
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0] > 0.0, 1.0, -1.0)
+    assert np.mean(model.learn(X, y)[250:] * y[250:] <= 0.0) < 0.1
+
+
 def test_numbers_are_bounded_by_default() -> None:
     X, y = rows_of()
     bounded, free = onsketch.learner("auto"), onsketch.learner("auto", clip=None)

@@ -444,7 +444,7 @@ def _scaled_steps(x, energies, by, start, count, gain, first, thin):
 
 @inner
 def solve_steps(loss, signs, state, scratch, y, weight, pace):
-    """The ends of all steps of one output: implicit but for the bold AdaGrad's on signs.
+    """The ends of all steps of one output. All are implicit, except the bold AdaGrad's on signs.
 
     Rows of many rare words are learned better by steps that overshoot, but a heavy row overshoots no more than one of
     weight 1.

@@ -171,7 +171,7 @@ class State(NamedTuple):
     """The slots of centred features, which a row visits also where they are 0."""
     slot_of: Annotated[Ints, Array("places", "i4")]
     table: Table
-    """The columns of the sketch S, but for the rows since the last shrink; see ``columns.py``."""
+    """The columns of the sketch S without the rows since the last shrink; see ``columns.py``."""
     buffer: Annotated[Reals, Array("buffered since", "real", aligned=True)]
     """Rows of S since the last shrink, of the features met since then."""
     coefficients: Annotated[Floats, Array(f"{NEWTON} width classes")]

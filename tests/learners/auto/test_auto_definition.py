@@ -306,6 +306,21 @@ def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [6, 300])
+def test_any_number_of_classes_survives_a_file(tmp_path: Path, width: int) -> None:
+    X, y = blobs(n=60, d=width)
+    model: Any = AutoClasses("auto", 2)
+    for count in range(2, 40):
+        while model.n_classes < count:
+            model.add_class()
+        model.save(tmp_path / "classes")
+        again: Any = onsketch.load(tmp_path / "classes")
+        assert again.n_classes == count
+        assert np.array_equal(again.predict(X[:5]), model.predict(X[:5]))
+        assert np.array_equal(again.learn(X[:5], y[:5] % count), model.learn(X[:5], y[:5] % count))
+        model = again
+
+
+@pytest.mark.parametrize("width", [6, 300])
 def test_shards_of_classes_merge(width: int) -> None:
     X, y = blobs(n=1300, d=width)
     shards = [AutoClasses("auto", 4) for _ in range(2)]

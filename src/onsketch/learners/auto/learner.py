@@ -248,7 +248,8 @@ class Core:
         free = ("slots", "places", "width", "square", "classes", "buffered", "since")
         self.state = states.unpack(self.state, arrays, "state", free=free)
         width, since = len(arrays["state.gram"]), arrays["state.buffer"].shape[1]
-        self.state = states.resize(self.state, width=width, since=since)  # not more, as other axes may have
+        classes = max(arrays["state.weights"].shape[2], 1)
+        self.state = states.resize(self.state, width=width, since=since, classes=classes)  # no spare ones
         _, k, entry = take(arrays, "table.running", np.float64, (None, None, None)).shape
         empty = new_table(k, k, self.state.weights.dtype, further_heads.py_func(k, entry))
         table = states.unpack(empty, arrays, "table", free=("slots", "log"))
@@ -256,10 +257,9 @@ class Core:
         if self.lanes:
             self.mixture = states.unpack(self.mixture, arrays, "mixture")
         else:
-            self.state = states.grow(self.state, classes=len(take(arrays, "pool.biases", np.float64, (None,))))
             self.pool = Pool(**{
                 name: take(arrays, f"pool.{name}", np.float64, shape.shape)
-                for name, shape in Pool.empty(OUTPUTS, self.state.weights.shape[2])._asdict().items()
+                for name, shape in Pool.empty(OUTPUTS, classes)._asdict().items()
             })  # fmt: skip
         self._check(features.size)
         square = self.state.metrics.shape[2]

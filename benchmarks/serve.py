@@ -1,12 +1,12 @@
 """The service under load, compared with ``vw --daemon``: client and servers on the same cores, in one run.
 
     python benchmarks/serve.py [--seconds 4] [--learner adagrad auto oja-son] [--memory 10000000] [--fuzz 100000]
-        [--idle 1000]
+        [--idle 1000] [--vw PYTHON]
 
 Shown are rows learned a second, as single requests over kept-alive connections and in batches of 1,000 (VW lines, and
 JSON objects of the same rows), and the median and 99th percentile of a prediction, alone and while batches are learned
 at half the highest rate. The rows are those of the a9a-like stream, 14 features each. VW's daemon gets the same lines
-over its own protocol, 1,000 at a time.
+over its own protocol, 1,000 at a time. ``--vw`` names the interpreter that has ``vowpalwabbit``.
 
 ``--idle N`` opens N connections that send one request and then stay idle, and times predictions meanwhile.
 ``--memory ROWS`` sends that many rows instead and watches the memory of the service. ``--fuzz N`` sends N mutated
@@ -107,14 +107,14 @@ def service(*options: str):
 
 
 @contextlib.contextmanager
-def vw_daemon():
+def vw_daemon(python: str):
     """VW's daemon, logistic loss, from its Python package."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = f"--daemon --port {port} --num_children 1 --foreground --quiet --loss_function logistic -b 18"
     program = f"import vowpalwabbit as v\nw = v.Workspace({options!r})\nw.run_parser()\n"
-    process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([python, "-c", program], start_new_session=True, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             with contextlib.suppress(OSError):
@@ -137,10 +137,10 @@ def repeat(action, seconds: float) -> tuple[int, float]:
     return count, now
 
 
-def vw_rates(lines: list[str], seconds: float) -> dict[str, float]:
+def vw_rates(python: str, lines: list[str], seconds: float) -> dict[str, float]:
     """Rows a second of VW's daemon, in batches and one by one."""
     batches = ["\n".join(lines[k : k + BATCH]).encode() + b"\n" for k in range(0, len(lines), BATCH)]
-    with vw_daemon() as connection:
+    with vw_daemon(python) as connection:
 
         def send(data: bytes, answers: int) -> None:
             connection.sendall(data)
@@ -312,6 +312,7 @@ def main() -> None:
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--fuzz", type=int, default=0)
     parser.add_argument("--idle", type=int, default=0)
+    parser.add_argument("--vw", metavar="PYTHON")
     options = parser.parse_args()
     if options.fuzz:
         fuzz(options.fuzz)
@@ -326,8 +327,8 @@ def main() -> None:
     print("                     rows a second                     predict, ms       while learning")
     print("                     batch    JSON batch    single    p50      p99      p50      p99", flush=True)
     for _ in range(2):
-        with contextlib.suppress(ImportError):
-            found = vw_rates(lines, options.seconds)
+        if options.vw:
+            found = vw_rates(options.vw, lines, options.seconds)
             print(f"vw --daemon      {found['batch']:9,.0f} {'':12} {found['single']:9,.0f}", flush=True)
     for learner in options.learner:
         for durability in options.durability:

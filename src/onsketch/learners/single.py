@@ -136,11 +136,6 @@ class PreparedRow:
         _packers(count)[0](self._entries, 0, *features)
         self._header[HEADER.entries], self._header[HEADER.sort] = count, sort
 
-    def packed(self) -> bytes:
-        """The features and the values of the last row."""
-        end = 8 * self._header[HEADER.entries]
-        return bytes(self._entries[:end]) + bytes(self._numbers[:end])
-
     @property
     def width(self) -> int:
         """Width of the learner."""

@@ -248,6 +248,6 @@ def test_a_pickle_has_no_scratch_memory() -> None:
     learner: Any = onsketch.learner("auto", loss="squared")
     learner.learn(X, X[:, 0])
     twin = pickle.loads(pickle.dumps(learner))
-    assert learner._core._scratch is not None
-    assert twin._core._scratch is None
+    assert learner._core._spare
+    assert not twin._core._spare
     np.testing.assert_array_equal(twin.learn(X, X[:, 0]), learner.learn(X, X[:, 0]))

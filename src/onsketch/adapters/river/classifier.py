@@ -27,8 +27,8 @@ from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.options import documents_options
 from onsketch.learners.rows import Rows, as_weights
 
-Packed = tuple[bytes, float]
-"""A row as ``PreparedRow.packed`` returns it, and the label −1 or +1."""
+Kept = tuple[Rows, list[Any], NDArray[np.float64]] | tuple[dict[Any, Any], int]
+"""Rows with their labels and weights, or one row of weight 1 as it was given, with its label."""
 
 _ROOM, _CALL = 1 << 18, 16
 """Largest number of values in stored rows of labels 0 and 1; values that each row adds to its own."""
@@ -72,7 +72,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     ) -> None:
         keep_parameters(self, locals())
         self._start()
-        self._first_rows: list[tuple[Rows, list[Any], NDArray[np.float64]] | Packed] | None = None
+        self._first_rows: list[Kept] | None = None
         """Rows of labels 0 and 1; None if they are not stored."""
         self._room = _ROOM
 
@@ -92,8 +92,9 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             return
         plain = w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)) and isinstance(learner, Learner)
         kept = self._first_rows
-        if plain and self._names.learn_one(learner.single, x, 1.0 if y else -1.0, kept):
+        if plain and self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
             if kept is not None:
+                kept.append((dict(x), y))
                 self._spend(len(x))
             return
         with self._names.learning(self._rounds):
@@ -202,7 +203,9 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         self._codes = {}
         try:
             for block in rows or ():
-                self._learn_classes(*(block if len(block) == 3 else _unpacked(*block)))
+                if len(block) == 2:
+                    block = self._names.row(block[0], learn=True), [block[1]], np.ones(1)
+                self._learn_classes(*block)
         except BaseException:
             (self._learner, self._codes), self._first_rows = before, rows
             raise
@@ -271,16 +274,6 @@ def _two_probabilities(margin: float) -> tuple[float, float]:
     small = float(np.exp(-abs(margin)))
     likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
     return (unlikely, likely) if margin > 0.0 else (likely, unlikely)
-
-
-def _unpacked(entries: bytes, label: float) -> tuple[Rows, list[int], NDArray[np.float64]]:
-    """Return a stored row of ``PreparedRow.packed``, its label and its weight."""
-    features, values = np.frombuffer(entries, np.int64), np.frombuffer(entries, np.float64)
-    count = features.size // 2
-    order = features[:count].argsort()
-    features, values = features[:count][order], values[count:][order]
-    rows = Rows(np.array([0, count]), features, values, int(features.max(initial=-1)) + 1, dense=False)
-    return rows, [int(label > 0.0)], np.ones(1)
 
 
 def _is_truth(label: Any) -> bool:

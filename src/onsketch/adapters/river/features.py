@@ -37,11 +37,8 @@ _UNKNOWN = repeat(-1)
 class FeatureNames(Numbers):
     """Rows from dictionaries and frames; a word is the feature ``name=word``, and None is ignored."""
 
-    def learn_one(self, single: SingleRows, x: Mapping[Any, Any], label: float, kept: list[Any] | None = None) -> bool:
-        """Learn a row of plain numbers by prepared calls; return False, with nothing changed, if that is not possible.
-
-        The row is appended to ``kept`` in packed form, with its label.
-        """
+    def learn_one(self, single: SingleRows, x: Mapping[Any, Any], label: float) -> bool:
+        """Learn a row of plain numbers by prepared calls; return False if that is not possible: nothing has changed."""
         values = x.values()
         if type(x) not in _DICTIONARIES or not _plain(values):
             return False
@@ -57,8 +54,6 @@ class FeatureNames(Numbers):
                 margin = self._learn_others(row, x, label)
                 if margin is not None:
                     row.key = names, forgotten
-            if margin is not None and kept is not None:
-                kept.append((row.packed(), label))
         except NOT_NUMBERS:
             pass
         return single.give_back(row, margin) is not None
@@ -72,7 +67,7 @@ class FeatureNames(Numbers):
             with self.entering:
                 known, margin = len(numbers), None
                 try:
-                    self._enter(set(x).difference(numbers))
+                    self._enter([name for name in x if name not in numbers])
                     row.put(map(numbers.__getitem__, x), count, sort=True)
                     margin = row.learn(x.values(), label, 1.0, len(numbers))
                 finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -73,7 +74,8 @@ class Core:
         self.mixture = states.new(Mixture)
         self.pool = Pool.empty(OUTPUTS, max(classes, 1))
         self.map = FeatureMap()
-        self._scratch: tuple[PoolScratch, Scratch] | None = None
+        self._spare: list[tuple[State, int, tuple[PoolScratch, Scratch]]] = []
+        """Scratch of earlier calls, with the state that it fits and the entries of a row that it has space for."""
 
     @property
     def rounds(self) -> int:
@@ -86,7 +88,7 @@ class Core:
         return bool(self.state.gram.shape[0] == 0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_scratch": None}
+        return {**vars(self), "_spare": []}
 
     def scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
         """Return arrays for one round of a row with so many entries."""
@@ -102,28 +104,29 @@ class Core:
         ]
         return PoolScratch(made.before, f, *more), made
 
-    def _kept_scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
-        if self._scratch is not None:
-            have, size = states.sizes(self._scratch[1]), states.sizes(self.state)
-            fits = all(have[name] == size[name] for name in ("classes", "square", "width", "slots"))
-            if fits and have["entries"] >= entries:
-                return self._scratch
-        self._scratch = self.scratch(max(entries, 16))
-        return self._scratch
+    def _taken_scratch(self, entries: int) -> tuple[State, int, tuple[PoolScratch, Scratch]]:
+        """Return scratch of an earlier call if it fits, else a new one; give it back by appending it to ``_spare``."""
+        with contextlib.suppress(IndexError):  # threads may predict at once
+            kept = self._spare.pop()
+            if kept[0] is self.state and kept[1] >= entries:
+                return kept
+        entries = max(entries, 16)
+        return self.state, entries, self.scratch(entries)
 
     def learn(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
         """Learn rows that the map has translated; returns how many."""
         indptr, slots, values = slotted
-        self.state = states.grow(self.state, slots=self.map.count + 1)
+        if self.map.count >= len(self.state.places):
+            self.state = states.grow(self.state, slots=self.map.count + 1)
         longest = int(np.diff(indptr).max(initial=0))
         done, count = 0, len(labels)
         while done < count:
             room = min(2 * longest + 2 * int(self.state.running[RUN.listed]), longest + len(self.state.places)) + 2
             self._prepare(slots[indptr[done] : indptr[done + 1]], room)
-            pooled, scratch = self._kept_scratch(room)
+            kept = self._taken_scratch(room)
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
-            state = self.setup, self.state, self.mixture, self.pool, pooled, scratch
-            done += int(learn_rows(self.lanes, *state, *block))
+            done += int(learn_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, *kept[2], *block))
+            self._spare.append(kept)
             if not self.keep_up() and self.state.running[RUN.status] == DONE:
                 break
         return done
@@ -149,7 +152,6 @@ class Core:
         if status == SQUARE:
             self._widen(max(int(row.max(initial=-1)) + 1, int(self.state.running[RUN.seen])) + 1)
         elif status == LONG:
-            self._scratch = None
             clock = self.state.table.clock
             places, buffered = (min(int(clock[at]) + room + 1, PLACES) for at in (CLOCK.seen, CLOCK.touched))
             self.state = states.grow(self.state, places=places, buffered=buffered)
@@ -189,16 +191,18 @@ class Core:
 
     def predict(self, slotted: Slotted, out: Floats) -> None:
         """Fill margins (rows, 1) or log-probabilities (rows, K)."""
-        pooled, scratch = self._reading(slotted)
-        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, pooled, scratch, *slotted, out)
+        kept = self._taken_scratch(self._longest(slotted))
+        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, *kept[2], *slotted, out)
+        self._spare.append(kept)
 
     def leverage(self, slotted: Slotted, out: Floats) -> None:
         """Fill the leverages of rows."""
-        leverage_rows(self.setup, self.state, self.mixture, self._reading(slotted)[1], *slotted, out)
+        _, scratch = self.scratch(self._longest(slotted))
+        leverage_rows(self.setup, self.state, self.mixture, scratch, *slotted, out)
 
-    def _reading(self, slotted: Slotted) -> tuple[PoolScratch, Scratch]:
-        longest = int(np.diff(slotted[0]).max(initial=0))
-        return self.scratch(longest + int(self.state.running[RUN.listed]) + 2)
+    def _longest(self, slotted: Slotted) -> int:
+        """Return an upper bound of the entries that a loop visits for one of these rows."""
+        return int(np.diff(slotted[0]).max(initial=0)) + int(self.state.running[RUN.listed]) + 2
 
     def linear(self) -> tuple[Floats, Floats]:
         """Return the experts' weights (features, OUTPUTS, K) in the units of the data, and constants (OUTPUTS, K)."""

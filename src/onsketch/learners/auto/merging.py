@@ -98,7 +98,7 @@ def merge(one: Core, two: Core, base: Core) -> None:
     )  # fmt: skip
     if rows is not None:
         merged = upkeep.with_columns(merged, rows)
-    one.map, one.state, one.mixture, one.pool, one._scratch = new_map, merged, mixture, pool, None
+    one.map, one.state, one.mixture, one.pool = new_map, merged, mixture, pool
 
 
 def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:

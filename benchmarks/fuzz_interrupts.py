@@ -28,6 +28,7 @@ import numpy as np
 
 import onsketch
 from onsketch import river, sketch, sklearn
+from onsketch.core import state
 from onsketch.errors import OnsketchError
 from onsketch.learners.auto.classes import AutoClasses
 from onsketch.learners.multiclass import OneVersusRest, SharedSketch
@@ -56,7 +57,7 @@ class Kind(NamedTuple):
 def digest(thing: Any) -> str:
     """A hash of the state of a learner, sketch or estimator."""
     learner = getattr(thing, "learner_", getattr(thing, "_learner", thing))
-    arrays = learner._arrays() if hasattr(learner, "_arrays") else learner.arrays()
+    arrays = learner._arrays() if hasattr(learner, "_arrays") else state.pack(learner)
     named = getattr(thing, "_names", None), getattr(thing, "classes_", None), getattr(thing, "_codes", None)
     plain = [None if one is None else getattr(one, "of", one) for one in named]
     found = hashlib.sha256(repr(plain).encode())

@@ -23,8 +23,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """One of each family."""
 CLOCKS = (
-    "state.running", "clock", "state.clock", "state._clock", "table.clock", "iterate.clock", "metric.count", "n_rows",
-    "_rounds", "state._rounds",
+    "state.running", "clock", "state.clock", "table.clock", "iterate.clock", "engine.summary.count", "n_rows", "rounds",
 )  # fmt: skip
 """Arrays whose first number counts rows."""
 TIMELESS = ("adagrad", "ftrl", "rfd-son", "ada-ffd", "ada-full")
@@ -43,7 +42,7 @@ def later(thing: Any, path: Path, rows: int) -> Any:
         arrays[name] = arrays[name].copy()
         arrays[name].reshape(-1)[0] += rows
     if "history" in arrays:  # of kernel learners, as it was after 1, 2, 4, ... rows
-        moments = 2.0 ** np.arange(int(arrays["state._rounds"]).bit_length())
+        moments = 2.0 ** np.arange(int(arrays["rounds"]).bit_length())
         history = arrays["history"][np.minimum(np.arange(len(moments)), len(arrays["history"]) - 1)]
         arrays["history"] = np.column_stack([moments, history[:, 1:]])
     return model_file.build(content._replace(arrays=arrays))

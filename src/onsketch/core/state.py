@@ -10,7 +10,7 @@ A state is a NamedTuple of arrays, the form that compiled loops take. Each field
     table = new(Table, slots=0, width=8, real="f4")
     table = grow(table, slots=1000)             # returns the same object while it fits
     arrays = pack(table, "table", slots=seen)   # {"table.rows": ..., "table.clock": ...}: for a model file
-    table = unpack(new(Table, slots=0, width=8, real="f4"), arrays, "table", free=("slots",))
+    table = unpack(new(Table, slots=0, width=8, real="f4"), arrays, "table")
 
 A shape is a list of names and numbers. Equal names stand for equal sizes in all arrays of a state, and sizes are read
 from the arrays, so nothing else needs to be stored. If an axis has spare entries, ``used`` gives the part in use.
@@ -19,6 +19,13 @@ Nothing here runs while rows are learned; ``copier`` returns a function that is 
 A class that is no tuple declares attributes in the same way; a number is an array of shape "". ``grow``, ``resize`` and
 ``unpack`` then change the object in place. Fields without a declaration are constants: they are passed to ``new`` by
 name, and neither saved nor changed.
+
+States can be nested: an attribute declared as ``Annotated[Factor, Part()]`` is saved, filled and counted with its
+owner. A state may describe itself further:
+
+    free = ("slots",)                   # axes whose size a model file gives
+    def used(self): ...                 # {"slots": 7}: the sizes in use, where axes have spare entries
+    def check(self, prefix, **sizes)    # refuse what concerns more than one array, with the sizes of the free axes
 """
 
 from __future__ import annotations
@@ -27,12 +34,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import Arrays, require_within, take
+from onsketch.core.arrays import Arrays, named, require_within, take, under
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import aligned_zeros, load, store
 
@@ -83,16 +90,35 @@ class Array:
                 require_within(array[key], low, high, name)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The declaration of an attribute that is a state of its own, or None.
+
+    If its class has the methods ``arrays()`` and ``restore(arrays)``, these are used.
+    """
+
+    free: tuple[str, ...] | None = None
+    """Axes whose size a model file gives; left out, those of the class."""
+
+
+@cache
+def _notes(kind: Any) -> dict[str, Array | Part]:
+    hints = get_type_hints(kind, include_extras=True).items()
+    notes = {name: note for name, hint in hints for note in getattr(hint, "__metadata__", ())}
+    return {name: note for name, note in notes.items() if isinstance(note, Array | Part)}
+
+
 @cache
 def declared(kind: Any) -> dict[str, Array]:
-    """Return the declaration of each field of a state, in order."""
-    found: dict[str, Array] = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        notes = get_args(hint) if get_origin(hint) is Annotated else ()
-        for note in notes:
-            if isinstance(note, Array):
-                found[name] = note
+    """Return the declaration of each array of a state, in order."""
+    found = {name: note for name, note in _notes(kind).items() if isinstance(note, Array)}
     return {name: found[name] for name in getattr(kind, "_fields", found) if name in found}
+
+
+def _parts(state: Any) -> list[tuple[str, Part, Any]]:
+    kind: Any = type(state)
+    parts = [(name, note, getattr(state, name)) for name, note in _notes(kind).items() if isinstance(note, Part)]
+    return [found for found in parts if found[2] is not None]
 
 
 def _fields(state: Any) -> list[tuple[str, Array, NDArray[Any]]]:
@@ -157,29 +183,35 @@ def _part(array: Array, used: Mapping[str, int]) -> tuple[slice, ...]:
     return tuple(slice(used.get(axis)) if isinstance(axis, str) else slice(None) for axis in array.axes)
 
 
-def pack(state: Any, prefix: str, **used: int) -> Arrays:
+def pack(state: Any, prefix: str = "", **used: int) -> Arrays:
     """Return the arrays that a model file stores, as ``prefix.field`` (``field`` if the prefix is empty).
 
-    They are views of the parts in use of the persistent arrays.
+    They are views of the parts in use of the persistent arrays: those of ``state.used()``, and of ``used``, which holds
+    for nested states, too.
     """
-    return {
-        _joined(prefix, name): held[_part(array, used)]
+    sizes_used = {**(state.used() if hasattr(state, "used") else {}), **used}
+    arrays = {
+        _joined(prefix, name): held[_part(array, sizes_used)]
         for name, array, held in _fields(state)
         if not (array.scratch or array.borrowed)
     }
+    for name, _, part in _parts(state):
+        arrays |= named(_joined(prefix, name), part.arrays() if hasattr(part, "arrays") else pack(part, "", **used))
+    return arrays
 
 
 def _joined(prefix: str, name: str) -> str:
-    return f"{prefix}.{name}" if prefix else name
+    return f"{prefix}.{name.lstrip('_')}" if prefix else name.lstrip("_")
 
 
-def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) -> S:
+def unpack(state: S, arrays: Arrays, prefix: str = "", free: tuple[str, ...] | None = None) -> S:
     """Fill a new state with the result of ``pack``. Types, shapes and bounds are checked; errors are ModelFileErrors.
 
-    The ``free`` axes take the sizes of the file, which must agree between arrays. If a tuple's class has a method
-    ``check(prefix, **sizes)``, it is called last, for conditions that concern more than one array.
+    The ``free`` axes, by default those of ``state.free``, take the sizes of the file, which must agree between arrays.
+    The method ``check(prefix, **sizes)`` of the state, if it has one, is called last.
     """
     filled: dict[str, NDArray[Any]] = {}
+    free = getattr(state, "free", ()) if free is None else free
     known: dict[str, int | None] = {**sizes(state), **dict.fromkeys(free)}
     for name, array, held in _fields(state):
         if array.scratch or array.borrowed:
@@ -189,11 +221,17 @@ def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) ->
         array.check(taken, _joined(prefix, name))
         known.update({str(axis): n for axis, n in zip(array.axes, taken.shape, strict=True) if axis in free})
     lengths = {axis: known[axis] or 0 for axis in free}
-    if not isinstance(state, tuple):
-        return _with(state, {name: taken if taken.ndim else taken.item() for name, taken in filled.items()})  # type: ignore[no-any-return]
-    state = grow(state, **lengths)
-    for name, taken in filled.items():
-        getattr(state, name)[tuple(map(slice, taken.shape))] = taken
+    if isinstance(state, tuple):
+        state = grow(state, **lengths)
+        for name, taken in filled.items():
+            getattr(state, name)[tuple(map(slice, taken.shape))] = taken
+    else:
+        _with(state, {name: taken if taken.ndim else taken.item() for name, taken in filled.items()})
+    for name, note, part in _parts(state):
+        if hasattr(part, "restore"):
+            part.restore(under(_joined(prefix, name), arrays))
+        else:
+            setattr(state, name, unpack(part, arrays, _joined(prefix, name), note.free))
     if hasattr(state, "check"):
         state.check(prefix, **lengths)
     return state
@@ -209,9 +247,10 @@ def copy(state: S) -> S:
     return _with(state, made)  # type: ignore[no-any-return]
 
 
-def nbytes(state: Any, **used: int) -> int:
-    """Return the memory of all arrays in bytes; with ``used``, of the parts in use."""
-    return sum(held[_part(array, used)].nbytes for _, array, held in _fields(state) if not array.borrowed)
+def nbytes(state: Any) -> int:
+    """Return the memory of all arrays in bytes, with that of nested states."""
+    own = sum(held.nbytes for _, array, held in _fields(state) if not array.borrowed)
+    return own + sum(nbytes(part) for _, _, part in _parts(state))
 
 
 def copier(kind: type, axis: str, lanes: int = 4) -> Any:

@@ -3,7 +3,7 @@
 A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
 ``onsketch``:
 
-    {"format": 7, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to be built…,
+    {"format": 8, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to be built…,
      "notes": {…other data of the writer…}}
 
 The checksum covers the header and all arrays. A reader refuses every other content: another program's file, a
@@ -29,7 +29,7 @@ from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError
 from onsketch.files.locks import lock_now, remove_leftovers
 
-FORMAT = 7
+FORMAT = 8
 """The only format that is read and written. It increases with every change of the content of files."""
 
 PathLike = str | os.PathLike[str]

@@ -13,6 +13,7 @@ from weakref import proxy
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
 from onsketch.core.interrupts import uninterrupted
@@ -405,20 +406,17 @@ class Learner(Locked, ABC):
     @abstractmethod
     def _merge(self, other: Any, base: Any) -> None: ...
 
-    @abstractmethod
     def _arrays(self) -> Arrays:
-        """Everything of the state that the method, the options and the width do not give."""
+        """Return the declared state: everything that the method, the options and the width do not give."""
+        return state.pack(self)
 
-    @abstractmethod
     def _restore(self, arrays: Arrays) -> None:
-        """Fill a freshly built learner, or refuse with a ModelFileError."""
+        """Fill a new learner, or raise a ModelFileError for a state that no sequence of rows can produce.
 
-    def _check_state(self) -> None:
-        """Refuse, by ``core.arrays.require``, a state from a file that no sequence of rows can produce.
-
-        Compiled loops have no bounds checks: every index, count and epoch that they use must have been checked, here
-        or in ``_restore``, before one of them runs.
+        Compiled loops have no bounds checks: every index, count and epoch that they use must be checked before one of
+        them runs.
         """
+        state.unpack(self, arrays)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:

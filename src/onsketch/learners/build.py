@@ -109,7 +109,6 @@ def from_file(content: Content) -> Learner:
         raise ModelFileError(f"its header does not describe a learner of this version ({error}).") from None
     model._width = width
     model._restore(content.arrays)
-    model._check_state()
     return model
 
 

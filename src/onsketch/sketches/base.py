@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from onsketch.core import state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths
+from onsketch.core.arrays import LONGEST_COUNT, require, require_lengths
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.rwlock import Locked, reading, together
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
@@ -106,16 +106,7 @@ class Sketch(Locked, ABC):
     free: tuple[str, ...] = ()
     """Axes whose size is not an argument; a model file gives them."""
 
-    def arrays(self) -> Arrays:
-        """Return what a model file stores."""
-        return state.pack(self, "")
-
-    def restore(self, arrays: Arrays) -> None:
-        """Fill a new sketch from a model file, or raise ModelFileError."""
-        state.unpack(self, arrays, "", free=self.free)
-        self.check()
-
-    def check(self) -> None:
+    def check(self, prefix: str, **sizes: int) -> None:
         """Raise ModelFileError for an inconsistent state; bounds of single arrays are declared."""
 
     @classmethod
@@ -185,10 +176,10 @@ class BufferedSketch(Sketch):
                 if self._filled == capacity:
                     self._empty_buffer()
 
-    def check(self) -> None:
+    def check(self, prefix: str, **sizes: int) -> None:
         """Raise ModelFileError unless a row fits into the buffer."""
-        require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "_filled")
-        require_lengths(self._buffer, LONGEST_ROW, "_buffer")
+        require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "filled")
+        require_lengths(self._buffer, LONGEST_ROW, "buffer")
 
     @abstractmethod
     def _empty_buffer(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
+from onsketch.core.arrays import LONGEST_COUNT, require
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import kernel
 
@@ -63,6 +63,7 @@ class GrowingFactor:
     size: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
     largest: Annotated[float, state.Array("", within=(0.0, float(np.finfo(np.float64).max)))]
     """Largest diagonal entry of E."""
+    free = ("packed",)
 
     def __init__(self) -> None:
         self.rows = np.zeros(0)
@@ -106,26 +107,20 @@ class GrowingFactor:
         self.rows[stop] = pivot
         self.size += 1
 
-    def used(self) -> Array:
-        """Return the rows of L, without the spare capacity."""
-        return self.rows[: self.size * (self.size + 1) // 2]
+    def used(self) -> dict[str, int]:
+        """Return the number of entries in use."""
+        return {"packed": self.size * (self.size + 1) // 2}
 
-    def arrays(self, prefix: str) -> Arrays:
-        """Return what a model file stores."""
-        return state.pack(self, prefix, packed=self.size * (self.size + 1) // 2)
-
-    def restore(self, arrays: Arrays, prefix: str, size: int) -> None:
-        """Fill a new factor of ``size`` rows from a model file, or raise ModelFileError."""
-        state.unpack(self, arrays, prefix, free=("packed",))
-        fits = self.size == size and len(self.rows) == size * (size + 1) // 2
-        require(fits, "a factor is not as large as its rows are many", f"{prefix}.rows")
-        steps = np.arange(1, size + 1)
+    def check(self, prefix: str, packed: int) -> None:
+        """Raise ModelFileError for another number of entries, or a diagonal that is not positive."""
+        require(self.used()["packed"] == packed, "a factor is not as large as its rows are many", f"{prefix}.rows")
+        steps = np.arange(1, self.size + 1)
         require((self.rows[steps * (steps + 1) // 2 - 1] > 0.0).all(), "the diagonal of a factor is not positive")
 
     def dense(self) -> Array:
         """Return L as a square array."""
         square = np.zeros((self.size, self.size))
-        square[np.tril_indices(self.size)] = self.used()
+        square[np.tril_indices(self.size)] = self.rows[: self.used()["packed"]]
         return square
 
     def inverse_trace(self) -> float:

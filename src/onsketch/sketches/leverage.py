@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from onsketch.core import state
-from onsketch.core.arrays import Arrays
+from onsketch.core.arrays import require
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.sketches.growing_factor import GrowingFactor
 from onsketch.sketches.rows import Array
@@ -63,6 +63,7 @@ class LeverageSampler:
     One triangular solve a row, O(n²) for n rows kept, and O(n) more for a row that enters.
     """
 
+    factor: Annotated[GrowingFactor, state.Part()]
     energy: Annotated[float, state.Array("", within=_POSITIVE)]
     """Trace of S K̄ S."""
     scales: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
@@ -71,6 +72,7 @@ class LeverageSampler:
     """Smallest probability so far."""
     total: Annotated[float, state.Array("", within=_POSITIVE)]
     """Σ τ̃, which over-estimates the online effective dimension."""
+    free = ("kept",)
 
     def __init__(
         self, ridge: float, accuracy: float, budget: float | None, floor: float = 0.0, trusted: bool = True
@@ -121,14 +123,13 @@ class LeverageSampler:
         """Restore the state of the mark."""
         self.factor.size, self.factor.largest, self.energy, self.p_min, self.total = mark
 
-    def arrays(self, prefix: str) -> Arrays:
-        """Return what a model file stores."""
-        return state.pack(self, prefix, kept=self.size) | self.factor.arrays(f"{prefix}.factor")
+    def used(self) -> dict[str, int]:
+        """Return the number of rows kept."""
+        return {"kept": self.size}
 
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill a new sampler from a model file, or raise ModelFileError."""
-        state.unpack(self, arrays, prefix, free=("kept",))
-        self.factor.restore(arrays, f"{prefix}.factor", len(self.scales))
+    def check(self, prefix: str, kept: int) -> None:
+        """Raise ModelFileError for a factor of another size."""
+        require(self.size == kept, "a factor is not as large as its rows are many", f"{prefix}.scales")
 
     def effective_dimension(self) -> float:
         """Return the trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which represent all rows; O(n³)."""

@@ -100,13 +100,13 @@ class Oja(Sketch):
         """λ, descending."""
         return np.sort(self._energy)[::-1][: self.n_features]
 
-    def check(self) -> None:
+    def check(self, prefix: str, **sizes: int) -> None:
         """Raise ModelFileError unless the block has space for a row and the directions can be orthonormal."""
-        require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
-        require_within(self._steps, 0.0, max(1.0, self.step), "_steps")
-        require_lengths(self._directions, 2.0, "_directions")  # they are orthonormal
-        require_lengths(self._operations, LARGEST, "_operations")
-        require_lengths(self._waiting, LARGEST, "_waiting")
+        require(0 <= self._filled < self.block, "more rows wait than there is room for", "filled")
+        require_within(self._steps, 0.0, max(1.0, self.step), "steps")
+        require_lengths(self._directions, 2.0, "directions")  # they are orthonormal
+        require_lengths(self._operations, LARGEST, "operations")
+        require_lengths(self._waiting, LARGEST, "waiting")
 
     def _absorb(self, block: Any) -> None:
         for chunk in dense_chunks(block):

@@ -60,10 +60,10 @@ class RandomProjection(BufferedSketch):
         """``S``, m×d."""
         return self._sum + self._projected()
 
-    def check(self) -> None:
+    def check(self, prefix: str, **sizes: int) -> None:
         """Raise ModelFileError unless the sketch's own seed is among the seeds it has drawn from."""
-        super().check()
-        require(self.seed in self._seeds, "it has drawn from other seeds", "_seeds")
+        super().check(prefix, **sizes)
+        require(self.seed in self._seeds, "it has drawn from other seeds", "seeds")
 
     def _projected(self) -> Array:
         """Return the projection of the rows that wait in the buffer."""

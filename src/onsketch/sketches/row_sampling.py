@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within
+from onsketch.core.arrays import LONGEST_COUNT, require, require_within
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.kernels import Kernel
 from onsketch.core.tolerances import LARGEST
@@ -60,6 +60,7 @@ class RowSampling(Sketch):
     _rows: Annotated[Array, state.Array("kept n_features", within=SQUARED)]
     _indices: Annotated[NDArray[np.int64], state.Array("kept", "i8", within=(0, LONGEST_COUNT))]
     _weights: Annotated[Array, state.Array("kept", within=(1.0, LARGEST))]
+    _sampler: Annotated[LeverageSampler, state.Part()]
     widens = False
     free = ("kept",)
 
@@ -112,16 +113,14 @@ class RowSampling(Sketch):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
         super().save(path)
 
-    def arrays(self) -> Arrays:
-        """Return what a model file stores."""
-        return state.pack(self, "", kept=self.size) | self._sampler.arrays("sampler")
+    def used(self) -> dict[str, int]:
+        """Return the number of rows kept."""
+        return {"kept": self.size}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Fill a new sketch from a model file, or raise ModelFileError."""
-        self._sampler.restore(arrays, "sampler")
-        super().restore(arrays)
-        require(self.size == len(self._rows), "it kept fewer rows than it says", "_rows")
-        require_within(self.indices, 0, max(self.n_rows - 1, 0), "_indices")
+    def check(self, prefix: str, **sizes: int) -> None:
+        """Raise ModelFileError unless there are as many rows as the sampler has kept, all from the stream."""
+        require(self.size == len(self._rows), "it kept fewer rows than it says", "rows")
+        require_within(self.indices, 0, max(self.n_rows - 1, 0), "indices")
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:

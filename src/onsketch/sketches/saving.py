@@ -7,6 +7,7 @@ import operator
 import os
 from typing import Any
 
+from onsketch.core import state
 from onsketch.core.arrays import require_room
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files import model_file
@@ -16,7 +17,7 @@ from onsketch.sketches.named import class_named
 
 def save_sketch(thing: Sketch, path: str | os.PathLike[str]) -> None:
     """Write a sketch to a file."""
-    model_file.write(path, "sketch", {"class": type(thing).__name__, "arguments": arguments(thing)}, thing.arrays())
+    model_file.write(path, "sketch", {"class": type(thing).__name__, "arguments": arguments(thing)}, state.pack(thing))
 
 
 def from_file(content: model_file.Content) -> Sketch:
@@ -33,8 +34,7 @@ def from_file(content: model_file.Content) -> Sketch:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"its header does not describe a sketch ({error}).") from None
-    fresh.restore(content.arrays)
-    return fresh
+    return state.unpack(fresh, content.arrays)
 
 
 def arguments(thing: Sketch) -> dict[str, Any]:

@@ -76,10 +76,10 @@ class ShrinkingSketch(BufferedSketch):
         """Return a copy of the current rows, as the output shows them."""
         return self._buffer[: self._filled].copy()
 
-    def check(self) -> None:
+    def check(self, prefix: str, **sizes: int) -> None:
         """Raise ModelFileError unless the rows kept are among the current rows."""
-        super().check()
-        require(0 <= self._kept <= self._filled, "it kept more rows than it has", "_kept")
+        super().check(prefix, **sizes)
+        require(0 <= self._kept <= self._filled, "it kept more rows than it has", "kept")
 
     def _empty_buffer(self) -> None:
         self._shrink(self._buffer)

@@ -182,7 +182,7 @@ def test_a_row_far_longer_than_others_is_predicted_as_it_is(intercept: bool) -> 
         single.learn(row, code)
 
 
-@pytest.mark.parametrize("name", ["state._clock", "sketch.numbers", "sketch.lines"])
+@pytest.mark.parametrize("name", ["clock", "sketch.numbers", "sketch.lines"])
 def test_a_shared_sketch_that_no_rows_can_have_led_to_is_refused(name: str) -> None:
     X, codes = blobs(n=60)
     model = SharedSketch("rfd-son", 5, sketch_size=4, loss="logistic")
@@ -199,7 +199,7 @@ def test_class_codes_are_no_counts() -> None:
 
 def test_a_file_whose_numbers_do_not_fit_is_refused(tmp_path: Any) -> None:
     model = SharedSketch("rfd-son", 3, sketch_size=4, n_features=2)
-    arrays = model._arrays() | {"state._heads": np.zeros((9, 3))}
+    arrays = model._arrays() | {"heads": np.zeros((9, 3))}
     onsketch.files.model_file.write(tmp_path / "model", "classes", model._header(), arrays)
     with pytest.raises(ModelFileError, match="heads has shape"):
         onsketch.load(tmp_path / "model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onsketch.core import state
 from onsketch.core.arrays import Arrays
 from onsketch.files import model_file
 from onsketch.learners.base import Learner
@@ -29,7 +30,7 @@ def snapshot(thing: Any) -> Snapshot:
     from onsketch.sketches.saving import arguments
 
     header = {"class": type(thing).__name__, "arguments": arguments(thing)}
-    return Snapshot("sketch", header, thing.arrays())
+    return Snapshot("sketch", header, state.pack(thing))
 
 
 def rebuilt(taken: Snapshot) -> Any:

@@ -52,7 +52,6 @@ from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, Slotted
 from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.sketched.packed import CLOCK, further_heads, new_table, roomy
-from onsketch.learners.sketched.packed import used as used_of
 
 Floats = NDArray[np.float64]
 
@@ -242,7 +241,7 @@ class Core:
         if self.exact:
             used["square"] = int(run[RUN.seen]) + 1 if self.state.metrics.shape[2] else 0
         packed = {"features": self.map.features, **states.pack(self.state, "state", **used)}
-        packed |= states.pack(table, "table", **used_of(table))
+        packed |= states.pack(table, "table")
         return packed | (states.pack(self.mixture, "mixture") if self.lanes else named("pool", self.pool._asdict()))
 
     def restore(self, arrays: Arrays, width: int) -> None:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from onsketch.core import state
-from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inner
@@ -234,6 +233,8 @@ def leverage_rows(factor, X, leverages):
 class ExactNewton(Engine):
     """The rounds of ``ons``: O(d²) each, in one compiled loop over a block."""
 
+    factor: Annotated[Factor, state.Part()]
+
     def __init__(self, method: Method, options: Options) -> None:
         assert options.ridge is not None
         self.setup = make_setup(method, options)
@@ -279,11 +280,6 @@ class ExactNewton(Engine):
         self.factor = factor
         return weights
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of F, and without a ridge of Q."""
-        return state.nbytes(self.factor)
-
     def spectrum(self, one: float = 1.0) -> Array:
         """Return the eigenvalues of A less the ridge, as if the constant feature were 1: O(d³)."""
         absorbed = matrix_of(self.factor)
@@ -292,11 +288,3 @@ class ExactNewton(Engine):
         absorbed[:, :1] /= one
         values = np.linalg.eigvalsh(absorbed)
         return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
-
-    def arrays(self, prefix: str) -> Arrays:
-        """Return the factor of the inverse."""
-        return state.pack(self.factor, prefix)
-
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill the factor from a model file."""
-        self.factor = state.unpack(self.factor, arrays, prefix)

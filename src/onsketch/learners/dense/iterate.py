@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import LONGEST_COUNT, Arrays
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.state import Array as State
 from onsketch.core.state import new, resize
 from onsketch.core.tolerances import LARGEST
@@ -83,19 +83,6 @@ class Engine(ABC):
         The sums and the clock of ``mine`` are already merged, its weights are not.
         """
 
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes of the metric."""
-
     @abstractmethod
     def spectrum(self, one: float = 1.0) -> Array:
         """Return the eigenvalues of the absorbed matrix, as if the constant feature, which is ``one``, were 1."""
-
-    @abstractmethod
-    def arrays(self, prefix: str) -> Arrays:
-        """Return the arrays of the metric that a model file stores."""
-
-    @abstractmethod
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill the metric from a model file; it has the right number of features already."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from onsketch.core.memory import refuse_beyond_memory
 from onsketch.jit.decorators import kernel
 from onsketch.learners.base import Learner
 from onsketch.learners.dense.exact_newton import ExactNewton
-from onsketch.learners.dense.iterate import Array, Engine, new_iterate, widened
+from onsketch.learners.dense.iterate import Array, Engine, Iterate, new_iterate, widened
 from onsketch.learners.dense.spectral_rounds import SpectralRounds
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
@@ -60,6 +60,9 @@ class DenseLearner(Learner):
     exact, and ``SpectralRounds.merge``. With ``diagonal`` there is no merging.
     """
 
+    _iterate: Annotated[Iterate, state.Part()]
+    _engine: Annotated[Engine, state.Part()]
+
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
         _refuse_singular(method, options)
@@ -76,7 +79,7 @@ class DenseLearner(Learner):
         least_squares = exact_newton and options.loss == "squared" and options.summary == "curvature"
         free = least_squares and options.clip is None and options.update == "mirror" and not options.diagonal
         self._one = FREE_CONSTANT if free else 1.0
-        self._engine: Engine = ExactNewton(method, options) if exact_newton else SpectralRounds(method, options)
+        self._engine = ExactNewton(method, options) if exact_newton else SpectralRounds(method, options)
         self._iterate = new_iterate(options)
         if options.n_features is not None:
             self._widen(options.n_features)
@@ -208,8 +211,7 @@ class DenseLearner(Learner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the vectors of one number per feature, ``total`` with the summary."""
-        vectors = state.nbytes(self._iterate)
-        return {"packed": vectors, "total": vectors + self._engine.nbytes}
+        return {"packed": state.nbytes(self._iterate), "total": state.nbytes(self)}
 
     def _merge(self, other: Any, base: Any) -> None:
         if self.options.diagonal:
@@ -238,17 +240,13 @@ class DenseLearner(Learner):
         kept = min(width, MOST_FEATURES) if method.kind.instead else 2 * options.sketch_size + 1
         return 8 * 2 * kept * width
 
-    def _arrays(self) -> Arrays:
-        return state.pack(self._iterate, "iterate") | self._engine.arrays("metric")
-
     def _restore(self, arrays: Arrays) -> None:
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
         fits = size <= max(self._width + self._constant, 1)  # rows may have been wider than their non-zeros
         require(fits, "its weights are more than its features", "iterate.weights")
         if size:
             self._widen(max(size - self._constant, 0))
-        self._iterate = state.unpack(self._iterate, arrays, "iterate")
-        self._engine.restore(arrays, "metric")
+        super()._restore(arrays)
 
 
 def _refuse_singular(method: Method, options: Options) -> None:

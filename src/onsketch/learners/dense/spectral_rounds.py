@@ -6,10 +6,11 @@ A summary gives directions and energies, a geometry makes a metric of them, the 
 from __future__ import annotations
 
 import copy
+from typing import Annotated
 
 import numpy as np
 
-from onsketch.core.arrays import Arrays
+from onsketch.core import state
 from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.clip import clipped
@@ -36,12 +37,14 @@ class SpectralRounds(Engine):
     or ``u = prox(−η·P ḡ)`` (dual averaging, weight ηt).
     """
 
+    summary: Annotated[Summary | None, state.Part()]
+
     def __init__(self, method: Method, options: Options) -> None:
         self.method, self.options = method, options
         self.setup = make_setup(method, options)
         self.terms = Terms.of(options)
         self.limit = largest_weight(options)
-        self.summary: Summary | None = None
+        self.summary = None
         self._metric: Metric | None = None
 
     def _widen(self, width: int) -> None:
@@ -189,23 +192,9 @@ class SpectralRounds(Engine):
             moved.append(iterate.weights.astype(np.float64) - start)
         return by_mean(metrics, moved)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the summary."""
-        return 0 if self.summary is None else self.summary.nbytes
-
     def spectrum(self, one: float = 1.0) -> Array:
         """The summary's; the constant feature is 1 there."""
         return np.zeros(0) if self.summary is None else self.summary.spectrum()[1]
-
-    def arrays(self, prefix: str) -> Arrays:
-        """Return the summary; the metric follows from it."""
-        return {} if self.summary is None else self.summary.arrays(prefix)
-
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill the summary from a model file."""
-        if self.summary is not None:
-            self.summary.restore(arrays, prefix)
 
 
 def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array:

@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import Arrays, named, require, under
+from onsketch.core.arrays import require
 from onsketch.core.errors import OptionError
 from onsketch.core.shrinking import shrunk
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.options import Options
 from onsketch.learners.sketch_table import sketch_of
+from onsketch.sketches.base import Sketch
 from onsketch.sketches.spectral import row_spectrum
 
 Array = NDArray[np.float64]
@@ -79,19 +80,6 @@ class Summary(ABC):
     def merge(self, other: Self, base: Self) -> None:
         """Take in what ``other`` summarises and ``base``, from which both started, does not."""
 
-    def arrays(self, prefix: str) -> Arrays:
-        """Return what a model file stores."""
-        return state.pack(self, prefix)
-
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill a new summary from a model file, or raise ModelFileError."""
-        state.unpack(self, arrays, prefix, free=self.free)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held."""
-        return state.nbytes(self)
-
 
 class Exact(Summary):
     """``Σ ggᵀ`` itself (Ada-full; Duchi, Hazan and Singer 2011). O(d³) a round. Merging adds the matrices."""
@@ -123,6 +111,8 @@ class SketchedRows(Summary):
     O(k²d) a round for k rows. Merging is the sketch's own; rows once shrunk cannot be taken off again, so
     that learners that started from a common base do not merge.
     """
+
+    sketch: Annotated[Sketch, state.Part()]
 
     def __init__(self, name: str, width: int, options: Options) -> None:
         super().__init__(width, options)
@@ -159,14 +149,6 @@ class SketchedRows(Summary):
         triangle = np.linalg.cholesky(directions @ directions.T)
         return np.linalg.inv(triangle) @ directions, values[kept]
 
-    def arrays(self, prefix: str) -> Arrays:
-        """Return what a model file stores of the sketch."""
-        return named(prefix, self.sketch.arrays())
-
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill the sketch from a model file."""
-        self.sketch.restore(under(prefix, arrays))
-
     def widen(self, width: int) -> None:
         """Zeros for the new features, in every row of a copy of the sketch."""
         self.sketch = copy.deepcopy(self.sketch)
@@ -180,11 +162,6 @@ class SketchedRows(Summary):
                 "Let each learner start from nothing, and merge without one."
             )
         self.sketch.merge(other.sketch)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the sketch."""
-        return state.nbytes(self.sketch)
 
 
 class RankCounting(Summary):
@@ -239,11 +216,9 @@ class RankCounting(Summary):
         """Zeros for the new features, in new arrays."""
         state.resize(self, features=width, directions=len(self.basis))
 
-    def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill a new summary from a model file, with at most as many directions as fit."""
-        super().restore(arrays, prefix)
-        count = len(self.basis)
-        require(count < max(2 * self.size, 1), "more directions than there is room for", f"{prefix}.basis")
+    def check(self, prefix: str, directions: int) -> None:
+        """Raise ModelFileError for more directions than fit."""
+        require(directions < max(2 * self.size, 1), "more directions than there is room for", f"{prefix}.basis")
 
     def spectrum(self) -> tuple[Array, Array]:
         """V turned by the eigenvectors of M."""

@@ -8,30 +8,29 @@ dense, as published). What a round does is in ``steps``, ``lazy`` and
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import Arrays, require, require_within, take
+from onsketch.core.arrays import Arrays, require, require_within
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
-from onsketch.core.losses import in_unit
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
-from onsketch.learners.base import Learner
-from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.features import INTERCEPT
 from onsketch.learners.first_order.lazy import learn_lazily, longest_delay, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Linear, Rows, unseen_squares
+from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import fisher_weight, make_setup
 from onsketch.learners.single import OneRow, RowPlan
+from onsketch.learners.sparse import SparseLearner
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +47,7 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 """The loops of the rules of their own, and their arguments after ``setup`` and ``terms``."""
 
 
-class FirstOrderLearner(Learner):
+class FirstOrderLearner(SparseLearner):
     """A learner with a few numbers per feature; see the modules imported above for the formulas.
 
     ====================  ======================  ============================================================
@@ -66,6 +65,8 @@ class FirstOrderLearner(Learner):
     Composite terms cost memory under mirror descent only; dual averaging computes them when a weight is read.
     Either way the weights are those of the dense algorithm, in which every round shrinks every weight.
     """
+
+    _state: Annotated[State, state.Part(free=("slots",))]
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -100,7 +101,6 @@ class FirstOrderLearner(Learner):
         self._lazy = steps and (options.average or (composite and not dual))
         wide = self._lazy or method.moves.moments or options.average
         self._state = state.new(State, slots=0, width=4 if wide else 2, real=options.dtype)
-        self._map = FeatureMap()
         self._learn_rows = Bound(self._loop[0])
 
     @property
@@ -108,16 +108,11 @@ class FirstOrderLearner(Learner):
         """Rounds played: rows learned."""
         return int(self._state.clock[TIMER.rounds])
 
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: ``packed`` for the features seen, ``total`` for everything held."""
-        packed = self._map.count * (self._state.table.strides[0] + 8 + 4)
-        return {"packed": packed, "total": state.nbytes(self._state) + self._map.nbytes}
+    @property
+    def _rows(self) -> NDArray[Any]:
+        return self._state.table
 
     # Learning ---------------------------------------------------------------------------------------------
-
-    def shared(self, rows: Rows, *, learn: bool) -> Rows:
-        """The rows with their slots."""
-        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
@@ -126,9 +121,6 @@ class FirstOrderLearner(Learner):
         if done < rows.count:
             self._map.keep_learned(known, slotted, done)
         return int(done)
-
-    def _divide_labels(self, unit: float) -> None:
-        self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 
     def _make_room(self) -> None:
         """Make a packed row for each feature of the map."""
@@ -196,14 +188,11 @@ class FirstOrderLearner(Learner):
         return ADAM.sum if moves.moments else CELL.total, self.method.steps or moves.every_feature
 
     def _predict(self, rows: Rows) -> Floats:
-        indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
+        indptr, slots, values = self._translated(rows)
         out = np.empty(rows.count)
         row_products(indptr, self._weights_at(indptr, slots), values, out)
         np.maximum(out, -self._setup.clip, out=out)
         return np.minimum(out, self._setup.clip, out=out)  # a fifth of the time of np.clip
-
-    def _linear(self) -> Linear:
-        return Linear(*self._coefficients(), -self._setup.clip, self._setup.clip)
 
     def _leverage(self, rows: Rows) -> Floats:
         """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""
@@ -258,16 +247,12 @@ class FirstOrderLearner(Learner):
 
     # Saving -----------------------------------------------------------------------------------------------
 
-    def _arrays(self) -> Arrays:
-        return {"features": self._map.features} | state.pack(self._state, "state", slots=self._map.count)
-
     def _restore(self, arrays: Arrays) -> None:
-        features = take(arrays, "features", np.int64, (None,))
-        self._map.refill(features, self._width, self.options.fit_intercept)
-        self._state = state.unpack(self._state, arrays, "state", free=("slots",))
-        require(len(arrays["state.table"]) == features.size, "its features are others", "state.table")
+        super()._restore(arrays)
+        count = self._map.count
+        require(len(arrays["state.table"]) == count, "its features are others", "state.table")
         behind = int(self._state.clock[TIMER.rounds] - self._state.clock[TIMER.start])
-        possible = self._state.clock[TIMER.seen] <= features.size and behind >= 0
+        possible = self._state.clock[TIMER.seen] <= count and behind >= 0
         allowed = longest_delay.py_func(self._setup, self._terms) if self._lazy else behind + 1
         require(possible and behind < allowed, "its clock is impossible", "state.clock")
         if self._lazy:

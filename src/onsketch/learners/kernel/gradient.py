@@ -20,7 +20,7 @@ from typing import Annotated
 import numpy as np
 
 from onsketch.core import losses, state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
+from onsketch.core.arrays import LONGEST_COUNT, require
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round
@@ -35,6 +35,7 @@ class KernelGradient(KernelLearner):
     _a: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
     """The coefficients of the rows kept."""
     _removed: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    free = ("kept",)
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -77,16 +78,11 @@ class KernelGradient(KernelLearner):
     def _expansion(self) -> Array:
         return self._a[: self._kept.count].copy()
 
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: ``packed`` for the rows kept, ``total`` with their coefficients."""
-        return {"packed": self._kept.nbytes, "total": self._kept.nbytes + self._a.nbytes}
-
     def diagnostics(self) -> dict[str, float]:
         """And how many rows have been dropped."""
         return {**super().diagnostics(), "rows_dropped": self._removed}
 
-    def _used(self) -> dict[str, int]:
-        return {"kept": self._kept.count}
-
-    def _restore_parts(self, arrays: Arrays) -> None:
-        require(self._removed <= self._rounds, "it dropped more rows than it learned", "state._removed")
+    def check(self, prefix: str, **sizes: int) -> None:
+        """Raise ModelFileError for more rows dropped than learned."""
+        super().check(prefix, **sizes)
+        require(self._removed <= self._rounds, "it dropped more rows than it learned", "removed")

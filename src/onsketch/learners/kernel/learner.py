@@ -109,6 +109,10 @@ class KernelLearner(Learner):
         table = np.array(rows).reshape(len(rows), len(_HISTORY))
         return {name: column for name, column in zip(_HISTORY, table.T, strict=True) if (column >= 0.0).all()}
 
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the rows kept, ``total`` with coefficients and factors."""
+        return {"packed": self._kept.nbytes, "total": self._kept.nbytes + state.nbytes(self)}
+
     def _standing(self) -> tuple[float, ...]:
         return self._rounds, self._kept.count, *self._measures()
 
@@ -245,16 +249,16 @@ class KernelLearner(Learner):
 
     # Saving -----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _used(self) -> dict[str, int]:
-        """Return the size in use of each axis of the declared state."""
+    def used(self) -> dict[str, int]:
+        """Return the number of rows kept."""
+        return {"kept": self._kept.count}
 
-    def _parts(self) -> Arrays:
-        """Return the arrays of the factors that the learner has."""
-        return {}
-
-    def _restore_parts(self, arrays: Arrays) -> None:
-        """Fill the factors, and raise ModelFileError for a state that does not fit the rows kept."""
+    def check(self, prefix: str, **sizes: int) -> None:
+        """Raise ModelFileError for a state that does not fit the rows kept."""
+        count = self._kept.count
+        require(sizes.get("kept", count) == count, "its coefficients are not as many as its rows", "kept.owns")
+        require(count <= self._rounds, "it kept more rows than it learned", "kept.owns")
+        require(self._kernel.gamma is not None or not self._rounds, "its gamma is impossible", "gamma")
 
     def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """As for every learner, but not with a kernel of one's own, which no file can hold."""
@@ -268,12 +272,11 @@ class KernelLearner(Learner):
         owns = self._kept.owns[: self._kept.count]
         rows = {"kept.indptr": indptr, "kept.features": features, "kept.values": values, "kept.owns": owns}
         history = {"history": np.array(self._history).reshape(len(self._history), len(_HISTORY))}
-        return gamma | rows | history | state.pack(self, "state", **self._used()) | self._parts()
+        return gamma | rows | history | super()._arrays()
 
     def _restore(self, arrays: Arrays) -> None:
-        state.unpack(self, arrays, "state", free=tuple(self._used()))
         gamma = float(take(arrays, "gamma", np.float64, ()))
-        require(0.0 <= gamma <= LARGEST and (gamma > 0.0 or not self._rounds), "its gamma is impossible", "gamma")
+        require(0.0 <= gamma <= LARGEST, "its gamma is impossible", "gamma")
         if gamma > 0.0:
             self._kernel = replace(self._kernel, gamma=gamma)
         indptr = take(arrays, "kept.indptr", np.int64, (None,))
@@ -281,21 +284,18 @@ class KernelLearner(Learner):
         values = take(arrays, "kept.values", np.float64, (len(features),))
         owns = take(arrays, "kept.owns", np.float64, (None,))
         self._check_rows(indptr, features, values, owns)
+        self._kept = kept_rows(self._kernel, self._width)
+        refilled(self._kept, indptr, features, values, owns)
+        super()._restore(arrays)
         history = take(arrays, "history", np.float64, (None, len(_HISTORY)))
         whole = history[:, 0].tolist() == [2.0**k for k in range(self._rounds.bit_length())]
         require(whole, "its history has gaps", "history")
         self._history = [tuple(row) for row in history.tolist()]
-        self._kept = kept_rows(self._kernel, self._width)
-        refilled(self._kept, indptr, features, values, owns)
-        kept = state.sizes(self).get("kept", len(owns))
-        require(kept == len(owns), "its coefficients are not as many as its rows", "kept.owns")
-        self._restore_parts(arrays)
 
     def _check_rows(self, indptr: NDArray[np.int64], features: NDArray[np.int64], values: Array, owns: Array) -> None:
         """Refuse rows kept that are no matrix of this width, or that could not have been learned."""
         require(len(indptr) == len(owns) + 1 and indptr[0] == 0, "its rows are others than it says", "kept.indptr")
         require((np.diff(indptr) >= 0).all() and indptr[-1] == len(features), "its rows overlap", "kept.indptr")
-        require(len(owns) <= self._rounds, "it kept more rows than it learned", "kept.owns")
         require_within(features, 0, self._width - 1, "kept.features")
         owner = np.repeat(np.arange(len(owns)), np.diff(indptr))
         once = np.unique(np.stack([owner, features]), axis=1).shape[1] == len(features)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import draws, state
-from onsketch.core.arrays import Arrays, require, require_within
+from onsketch.core.arrays import require, require_within
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round
@@ -55,6 +55,9 @@ class KernelNewton(KernelLearner):
     """Which of the rows kept are in KORS's dictionary."""
     _online: Annotated[float, state.Array("", within=(0.0, LARGEST))]
     """Σ ρ²ℓ/(1 + ρ²ℓ)."""
+    _factor: Annotated[GrowingFactor, state.Part()]
+    _sampler: Annotated[LeverageSampler | None, state.Part()]
+    free = ("kept", "inside", "dictionary")
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -153,13 +156,6 @@ class KernelNewton(KernelLearner):
     def _leverage_of(self, values: Array, own: float) -> float:
         return self._metric(values, own)[1]
 
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
-        total = self._kept.nbytes + state.nbytes(self) + state.nbytes(self._factor)
-        if self._sampler is not None:
-            total += state.nbytes(self._sampler.factor) + state.nbytes(self._sampler)
-        return {"packed": self._kept.nbytes, "total": total}
-
     def spectrum(self) -> Array:
         """The eigenvalues of Σ ρ²φφᵀ over the rows in A, descending; O(n³)."""
         L = self._factor.dense()
@@ -186,22 +182,17 @@ class KernelNewton(KernelLearner):
             "p_min": p_min,
         }
 
-    def _used(self) -> dict[str, int]:
+    def used(self) -> dict[str, int]:
+        """Return the number of rows kept, of those in A, and of those in KORS's dictionary."""
         sampled = 0 if self._sampler is None else self._sampler.size
-        return {"kept": self._kept.count, "inside": self._factor.size, "dictionary": sampled}
+        return {**super().used(), "inside": self._factor.size, "dictionary": sampled}
 
-    def _parts(self) -> Arrays:
-        sampler = {} if self._sampler is None else self._sampler.arrays("sampler")
-        return self._factor.arrays("factor") | sampler
-
-    def _restore_parts(self, arrays: Arrays) -> None:
-        self._factor.restore(arrays, "factor", len(self._inside))
-        if self._sampler is not None:
-            self._sampler.restore(arrays, "sampler")
-        sampled = 0 if self._sampler is None else self._sampler.size
-        require(len(self._dictionary) == sampled, "it is not as large as its factor", "state._dictionary")
-        check_places(self._inside, self._kept.count, "state._inside")
-        check_places(self._dictionary, self._kept.count, "state._dictionary")
+    def check(self, prefix: str, **sizes: int) -> None:
+        """Raise ModelFileError for factors of other sizes, and for places where no rows are."""
+        super().check(prefix, **sizes)
+        require({**sizes, **self.used()} == sizes, "it is not as large as its factor", "dictionary")
+        check_places(self._inside, self._kept.count, "inside")
+        check_places(self._dictionary, self._kept.count, "dictionary")
 
 
 def check_places(places: Places, count: int, field: str) -> None:

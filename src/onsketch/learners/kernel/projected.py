@@ -29,9 +29,9 @@ from typing import Annotated
 import numpy as np
 
 from onsketch.core import draws, state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.learners.dense.exact_newton import ExactNewton
-from onsketch.learners.dense.iterate import new_iterate, widened
+from onsketch.learners.dense.iterate import Iterate, new_iterate, widened
 from onsketch.learners.kernel.learner import KernelLearner, Round
 from onsketch.learners.kernel.newton import Places, check_places
 from onsketch.learners.methods import Method
@@ -46,6 +46,12 @@ class ProjectedNewton(KernelLearner):
     _basis: Annotated[Places, state.Array("basis", "i8")]
     """I: which of the rows kept span the subspace."""
     _restarts: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    _root: Annotated[GrowingFactor, state.Part()]
+    """L."""
+    _sampler: Annotated[LeverageSampler, state.Part()]
+    _iterate: Annotated[Iterate, state.Part()]
+    _newton: Annotated[ExactNewton, state.Part()]
+    free = ("basis",)
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -54,7 +60,7 @@ class ProjectedNewton(KernelLearner):
         floor = options.floor if method.samples_rows else 1.0
         self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, floor, self._trusted)
         self._basis = np.zeros(0, dtype=np.int64)
-        self._root = GrowingFactor()  # L
+        self._root = GrowingFactor()
         self._restarts = 0
         self._begin()
 
@@ -122,12 +128,6 @@ class ProjectedNewton(KernelLearner):
         x[0, : len(inside)] = inside
         return float(self._newton.leverage(x)[0]) + residual / self._ridge
 
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
-        parts = (self, self._root, self._sampler, self._sampler.factor, self._iterate)
-        total = self._kept.nbytes + self._newton.nbytes + sum(map(state.nbytes, parts))
-        return {"packed": self._kept.nbytes, "total": total}
-
     def spectrum(self) -> Array:
         """The eigenvalues of Σ ρ²φ̃φ̃ᵀ, descending; O(J³)."""
         return self._newton.spectrum()[::-1][: self._root.size]
@@ -149,19 +149,18 @@ class ProjectedNewton(KernelLearner):
             "p_min": self._sampler.p_min,
         }
 
-    def _used(self) -> dict[str, int]:
-        return {"basis": self._root.size}
+    def used(self) -> dict[str, int]:
+        """Return the number of rows kept, all of them in the dictionary, and of those that span the subspace."""
+        return {**super().used(), "basis": self._root.size}
 
-    def _parts(self) -> Arrays:
-        newton = state.pack(self._iterate, "iterate") | self._newton.arrays("metric")
-        return self._root.arrays("root") | newton | self._sampler.arrays("sampler")
-
-    def _restore_parts(self, arrays: Arrays) -> None:
-        check_places(self._basis, self._kept.count, "state._basis")
-        self._root.restore(arrays, "root", len(self._basis))
-        self._sampler.restore(arrays, "sampler")
-        require(self._sampler.size == self._kept.count, "its dictionary is not as large as its factor")
-        self._begin()
-        self._iterate = state.unpack(self._iterate, arrays, "iterate")
+    def check(self, prefix: str, **sizes: int) -> None:
+        """Raise ModelFileError for factors of other sizes, and for places where no rows are."""
+        super().check(prefix, **sizes)
+        check_places(self._basis, self._kept.count, "basis")
+        fits = self._root.size == len(self._basis) and self._sampler.size == self._kept.count
+        require(fits, "its dictionary is not as large as its factor")
         require_within(self._iterate.clock, 0, self._rounds, "iterate.clock")
-        self._newton.restore(arrays, "metric")
+
+    def _restore(self, arrays: Arrays) -> None:
+        self._widen(len(take(arrays, "basis", np.int64, (None,))))
+        super()._restore(arrays)

@@ -94,10 +94,7 @@ class ManyClasses(Locked, ABC):
 
     @abstractmethod
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
-        """Fill a freshly built learner, or refuse with a ModelFileError."""
-
-    def _check_state(self) -> None:
-        """Refuse, by ``files.arrays.require``, a state filled from a file that no rows can have led to."""
+        """Fill a new learner, or raise a ModelFileError."""
 
 
 def as_codes(codes: Any, count: int, n_classes: int) -> NDArray[np.int64]:

@@ -31,5 +31,4 @@ def from_file(content: Content) -> ManyClasses:
             raise
         raise ModelFileError(f"its header does not describe a learner of classes of this version ({error}).") from None
     model._restore(content.arrays, header)
-    model._check_state()
     return model

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, require, under
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
 from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
@@ -71,6 +71,9 @@ class SharedSketch(ManyClasses):
     """The weights are heads + rows·coefficients."""
     _clock: Annotated[NDArray[np.int64], state.Array("1", "i8", within=(0, LONGEST_COUNT))]
     """[rows learned]."""
+    _sketch: Annotated[Directions, state.Part()]
+    _scales: Annotated[RowScales | None, state.Part()]
+    _targets: Annotated[TargetScales | None, state.Part()]
 
     def __init__(self, method: str, n_classes: int, **options: Any) -> None:
         self.method, self.options, loss = _checked(method, options)
@@ -262,19 +265,12 @@ class SharedSketch(ManyClasses):
         return {"class": "SharedSketch", "n_classes": self.n_classes, **self._made_with}
 
     def _arrays(self) -> Arrays:
-        scales = {} if self._scales is None else named("scaling", self._scales.arrays())
-        targets = {} if self._targets is None else named("targets", self._targets.arrays())
-        return state.pack(self, "state") | state.pack(self._sketch, "sketch") | scales | targets
+        return state.pack(self)
 
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
-        state.unpack(self, arrays, "state", free=("features",) if self.options.n_features is None else ())
-        require(len(self._heads) > 0, "it has no constant feature", "state._heads")
-        fresh, self._sketch = state.copy(self._sketch), state.unpack(self._sketch, arrays, "sketch")
-        self._sketch.check_sketch(fresh, self._setup)
-        if self._scales is not None:
-            self._scales.restore(under("scaling", arrays))
-        if self._targets is not None:
-            self._targets.restore(under("targets", arrays))
+        state.unpack(self, arrays, free=("features",) if self.options.n_features is None else ())
+        require(len(self._heads) > 0, "it has no constant feature", "heads")
+        self._sketch.check_sketch(self._spare, self._setup)
 
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:

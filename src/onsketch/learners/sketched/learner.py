@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import Arrays, take
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError
-from onsketch.core.losses import in_unit
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
-from onsketch.learners.base import Learner
-from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
 from onsketch.learners.methods import FIRST_RIDGE, Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Linear, Rows, unseen_squares
+from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
 from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy, used
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, Table, new_table, roomy
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows, fill_weights, leverage_rows, predict_rows
-from onsketch.learners.sketched.state import COUNT, NUMBER
+from onsketch.learners.sketched.state import COUNT, NUMBER, State
+from onsketch.learners.sparse import SparseLearner
 
 
-class SketchedLearner(Learner):
+class SketchedLearner(SparseLearner):
     """w = base·head + Sᵀa, with head and S packed per feature; see driver.py for a round and packed.py for the table.
 
     Cost of a round: O(m) per non-zero, plus O(m²) (Newton) or O(m³) (AdaGrad) for the small algebra, independent of d.
     """
 
+    _table: Annotated[Table, state.Part(free=("slots", "log"))]
+    _sketch: Annotated[State, state.Part()]
+
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        self._map = FeatureMap()
         self._begin(options.sketch_size)
 
     def _begin(self, size: int) -> None:
@@ -57,6 +57,10 @@ class SketchedLearner(Learner):
         self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
 
     @property
+    def _rows(self) -> NDArray[Any]:
+        return self._table.rows
+
+    @property
     def rounds(self) -> int:
         """Rounds played."""
         return int(self._table.clock[CLOCK.rounds])
@@ -70,13 +74,6 @@ class SketchedLearner(Learner):
     def escaped(self) -> float:
         """Σρ: what the sketch has shrunk away so far."""
         return float(self._sketch.numbers[NUMBER.escaped])
-
-    def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
-
-    def shared(self, rows: Rows, *, learn: bool) -> Rows:
-        """The rows with their slots."""
-        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
 
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
@@ -97,9 +94,6 @@ class SketchedLearner(Learner):
             self._table = roomy(self._table, self._map.room)._replace(features=features)
             self._predict_rows.forget()
 
-    def _divide_labels(self, unit: float) -> None:
-        self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
-
     def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a prepared row."""
         table, state = self._table, (self._setup, self._table, self._sketch, self._spare)
@@ -116,7 +110,7 @@ class SketchedLearner(Learner):
         return RowPlan([*steps, Step(predict)], lambda: self._table is table and same())
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
-        indptr, slots, values = self._translated(rows, learn=False)
+        indptr, slots, values = self._translated(rows)
         out = np.empty(rows.count)
         if values.size > self._map.count:  # cheaper to write every weight out once than to read one per non-zero
             row_products(indptr, self._coefficients()[1][slots], values, out)
@@ -126,11 +120,8 @@ class SketchedLearner(Learner):
         self._predict_rows(state, indptr, slots, values, self.options.average, out)
         return out
 
-    def _linear(self) -> Linear:
-        return Linear(*self._coefficients(), -self._setup.clip, self._setup.clip)
-
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:
-        indptr, slots, values = self._translated(rows, learn=False)
+        indptr, slots, values = self._translated(rows)
         out = np.empty(rows.count)
         extra = np.empty(rows.count)  # features never seen count with the ridge alone
         unseen_squares(rows.indptr, rows.values, indptr, values, extra)
@@ -162,11 +153,6 @@ class SketchedLearner(Learner):
         values, vectors = spectrum(self._sketch.true_rows(rows))
         return values, self._map.features.copy(), vectors
 
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: packed rows and index of the features seen; and everything."""
-        packed = self._map.count * (self._table.rows.strides[0] + 8 + 4)
-        return {"packed": packed, "total": state.nbytes(self._table) + state.nbytes(self._sketch) + self._map.nbytes}
-
     def _merge(self, other: Any, base: Any) -> None:
         from onsketch.learners.sketched.merging import merge_sketched
 
@@ -176,17 +162,10 @@ class SketchedLearner(Learner):
             )
         merge_sketched(self, other, type(self)(self.method, self.options) if base is None else base)
 
-    def _arrays(self) -> Arrays:
-        features = {"features": self._map.features}
-        return features | state.pack(self._table, "table", **used(self._table)) | state.pack(self._sketch, "sketch")
-
     def _restore(self, arrays: Arrays) -> None:
-        features = take(arrays, "features", np.int64, (None,))
-        self._map.refill(features, self._width, self.options.fit_intercept)
-        self._table = state.unpack(self._table, arrays, "table", free=("slots", "log"))
+        super()._restore(arrays)
         self._make_room()
-        fresh, self._sketch = state.copy(self._sketch), state.unpack(self._sketch, arrays, "sketch")
-        self._sketch.check_sketch(fresh, self._setup)
+        self._sketch.check_sketch(self._spare, self._setup)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:

@@ -138,6 +138,10 @@ class Table(NamedTuple):
     work: Annotated[NDArray[np.float64], Array("4 width", scratch=True)]
     """Scratch of a round, rows as wide as a packed row."""
 
+    def used(self) -> dict[str, int]:
+        """Return the slots and log entries in use."""
+        return {"slots": int(self.clock[CLOCK.seen]), "log": logged(int(self.clock[CLOCK.epoch]))}
+
     def check(self, prefix: str, slots: int, log: int) -> None:
         """Raise ModelFileError for counts and epochs that no stream leads to: compiled loops check no bounds."""
         clock, epochs = self.clock, self.rows[:slots, COLUMN.epoch]
@@ -172,8 +176,3 @@ def roomy(table: Table, slots: int) -> Table:
     table = grow(table, slots=slots)
     roomier: Table = grow(table, log=logged(_epoch_limit(table, table.rows.nbytes)))
     return roomier
-
-
-def used(table: Table) -> dict[str, int]:
-    """Return the sizes in use, for ``state.pack``."""
-    return {"slots": int(table.clock[CLOCK.seen]), "log": logged(int(table.clock[CLOCK.epoch]))}

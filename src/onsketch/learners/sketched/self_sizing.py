@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
 from onsketch.core.shrinking import ridge_growth, shrunk
@@ -51,6 +52,9 @@ class SelfSizingLearner(SketchedLearner):
     >>> sizes
     [10, 80]
     """
+
+    _mark: Annotated[NDArray[np.float64], state.Array("2")]
+    """The energy escaped and kept when the size last changed."""
 
     def __init__(self, method: Method, options: Options) -> None:
         able = [name for name, kind in SKETCHES.items() if kind.sizes_itself]
@@ -133,14 +137,13 @@ class SelfSizingLearner(SketchedLearner):
         return super().room(method, replace(options, sketch_size=CEILING))
 
     def _arrays(self) -> Arrays:
-        return super()._arrays() | {"size": np.array([self.sketch_size]), "mark": self._mark}
+        return super()._arrays() | {"size": np.array([self.sketch_size])}
 
     def _restore(self, arrays: Arrays) -> None:
         size = int(take(arrays, "size", np.int64, (1,))[0])
         require(size in [START << k for k in range(20) if START << k <= CEILING], "its sketch has an impossible size")
         self._begin(size)
         super()._restore(arrays)
-        self._mark = take(arrays, "mark", np.float64, (2,))
 
 
 def resize(learner: SketchedLearner, size: int) -> None:

@@ -77,7 +77,7 @@ def _sketchy_inputs(device, dtype=None):
         {"rank": 2}, {"refresh_every": 1}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
         {"graft": "rmsprop"}, {"graft": "sgd", "lr": 0.002}, {"diagonal": True}, {"diagonal_above": 5}, {"eps": 1e-3},
         {"state_dtype": torch.bfloat16}, {"state_dtype": torch.float64}, {"foreach": True},
-        {"power": 0.25, "outside": "escaped"},
+        {"power": 0.25, "outside": "escaped"}, {"direction": "orthogonal"},
     ]  # fmt: skip
     options = [{"lr": 0.01, **kwargs} for kwargs in options]
     return [OptimizerInput(params=None, kwargs=kwargs, desc=str(kwargs)) for kwargs in options]
@@ -87,7 +87,7 @@ def _sketchy_errors(device, dtype):
     wrong = {
         "lr": -0.1, "ridge": -1.0, "betas": (1.0, 0.9), "eps": -1.0, "weight_decay": -1.0, "refresh_every": 0,
         "block_size": 0, "graft": "adagrad", "state_dtype": torch.int8, "diagonal_above": 0.5, "rank": -1,
-        "sketch_decay": 1.0, "nesterov": 1, "power": 0.0, "outside": None, "capturable": None,
+        "sketch_decay": 1.0, "nesterov": 1, "power": 0.0, "outside": None, "capturable": None, "direction": "up",
     }  # fmt: skip
     return get_error_inputs_for_all_optims(device, dtype) + [
         ErrorOptimizerInput(

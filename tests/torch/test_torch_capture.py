@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from test_torch_cuda import waiting_is_an_error
 
-from onsketch.torch import Sketchy
+from onsketch.torch import Sketchy, orthogonal_cuda
 from torch_support import start, steps, stream
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -45,6 +45,8 @@ def replayed(graph, buffers, gradients):
         {"refresh_every": 1, "block_size": 35},
         {"refresh_every": 2, "rank": 20, "nesterov": False, "state_dtype": torch.float32},
         {"diagonal": True},
+        {"direction": "orthogonal"},
+        {"direction": "orthogonal", "refresh_every": 1, "rank": 40},
     ],
 )
 def test_replays_of_a_captured_step_are_steps(options):
@@ -128,7 +130,16 @@ def test_what_cannot_be_captured_is_refused(options, first):
     steps(optimizer, params, stream([(60, 50)], 1))
 
 
-@pytest.mark.parametrize("options", [{}, {"rank": 40}, {"block_size": 35}, {"capturable": True, "refresh_every": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rank": 40},
+        {"block_size": 35},
+        {"capturable": True, "refresh_every": 2},
+        {"direction": "orthogonal"},
+    ],
+)
 def test_no_step_of_sketchy_waits_for_the_device(options):
     """Neither do refreshes, their graphs being made, or numbers that change in every step."""
     params = start(SHAPES, "cuda", torch.float32)
@@ -141,6 +152,22 @@ def test_no_step_of_sketchy_waits_for_the_device(options):
         for grads in gradients[1:]:
             steps(optimizer, params, [grads])
             scheduler.step()
+
+
+@pytest.mark.parametrize("together", [0, 1 << 22])
+def test_orthogonal_steps_are_those_of_a_cpu(together, monkeypatch):
+    """But for the products in bfloat16, which a float64 copy of the weights does without."""
+    monkeypatch.setattr(orthogonal_cuda, "TOGETHER", together)
+    gradients = there(12)
+    made = []
+    for device, dtype in (("cpu", torch.float32), ("cuda", torch.float32), ("cuda", torch.float64)):
+        params = start(SHAPES, device, dtype)
+        before = [p.detach().cpu().float() for p in params]
+        steps(Sketchy(params, lr=0.01, refresh_every=1, direction="orthogonal"), params, gradients)
+        made.append([p.detach().cpu().float() - w for p, w in zip(params, before, strict=True)])
+    for moved, ours, exact in zip(*made, strict=True):
+        torch.testing.assert_close(exact, moved, rtol=1e-3, atol=1e-4)
+        assert (ours - moved).norm() < 0.1 * moved.norm()
 
 
 def test_numbers_that_change_in_every_step_take_the_steps_of_a_cpu():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 
@@ -27,10 +28,12 @@ def _trained(make, compile_step):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("name", ["Sketchy", "FDSON"])
-def test_a_compiled_step_has_no_break_and_is_the_same(name, backend):
+@pytest.mark.parametrize(
+    ("name", "options"), [("Sketchy", {}), ("Sketchy", {"direction": "orthogonal"}), ("FDSON", {})]
+)
+def test_a_compiled_step_has_no_break_and_is_the_same(name, options, backend):
     """With ``aot_eager`` the weights come as copies, and are copied back."""
-    made = getattr(sketched, name)
+    made = partial(getattr(sketched, name), **options)
 
     def compiled(optimizer):
         return torch.compile(optimizer.step, fullgraph=True, backend=backend)

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import Sketchy, axes_cuda, kernels, matrix_view_cuda
+from onsketch.torch import Sketchy, axes_cuda, kernels, matrix_view_cuda, orthogonal_cuda
 from onsketch.torch.matrix_view import MatrixView, Stepped
 from torch_kernels import Kernels, compiler
 from torch_support import start, steps, stream
@@ -39,7 +39,7 @@ def _stepped_there(optimizer, params, gradients, launch, skipped=None):
     group = optimizer.param_groups[0]
     skipped = torch.zeros(1, dtype=torch.int32) if skipped is None else skipped
     with pytest.MonkeyPatch.context() as patch:
-        for module in (matrix_view_cuda, axes_cuda):
+        for module in (matrix_view_cuda, axes_cuda, orthogonal_cuda):
             patch.setattr(module, "launch", launch)
         for grads in gradients:
             group["calls"] += 1
@@ -165,6 +165,28 @@ def test_a_refresh_by_a_gradient_that_is_not_finite_is_not_counted(options, bad,
         assert reference.state[p]["refreshes"] == optimizer.state[q]["refreshes"]
         totals = optimizer.state[q]["left_total"], reference.state[p]["left_total"]
         torch.testing.assert_close(*totals, rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("together", [0, 1 << 22])
+@pytest.mark.parametrize("options", [{}, {"nesterov": False, "maximize": True}, {"block_size": 35}, {"rank": 40}])
+def test_orthogonal_steps_by_the_kernels_are_the_same(options, together, on_cpu, monkeypatch):
+    """Wide and tall layers, of one shape or another in a batch, vectors, and a gradient that is not finite."""
+    shapes = [(70, 45), (45, 70), (7,), (8, 3, 3, 3), (70, 45), (33, 33)]
+    options = {"lr": 0.01, "weight_decay": 0.1, "rank": 4, "refresh_every": 1, "direction": "orthogonal"} | options
+    gradients = stream(shapes, 7, dtype=torch.float32)
+    gradients[4][1][3, 2] = torch.nan
+    monkeypatch.setattr(orthogonal_cuda, "TOGETHER", together)
+    plain, ours = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    reference, optimizer = (Sketchy(params, **options) for params in (plain, ours))
+    with pytest.warns(RuntimeWarning, match="not finite"):
+        steps(reference, plain, gradients)
+    _stepped_there(optimizer, ours, gradients, on_cpu.launch)
+    for p, q in zip(plain, ours, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+        squares = optimizer.state[q]["exp_avg_sq"], reference.state[p]["exp_avg_sq"]
+        torch.testing.assert_close(*squares, rtol=1e-3, atol=1e-6)
+    (plan,) = optimizer._cache.plans.values()
+    assert len(plan.orthogonal.batches) == (1 if together else 3)
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ def _layers(optimizer, params):
         {"diagonal": True},
         {"diagonal_above": 6},
         {"graft": "sgd"},
+        {"direction": "orthogonal"},
     ],
 )
 def test_options_that_shape_the_state_do_not_change_between_steps(change):

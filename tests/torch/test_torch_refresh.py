@@ -15,11 +15,12 @@ device_of = pytest.mark.parametrize("device", DEVICES)
 
 
 @device_of
-def test_a_layer_whose_first_gradient_is_zero_finds_its_directions_later(device):
+@pytest.mark.parametrize("direction", ["adam", "orthogonal"])
+def test_a_layer_whose_first_gradient_is_zero_finds_its_directions_later(direction, device):
     """As behind a layer that starts at zero."""
     shapes = [(9, 8), (9, 8)]
     params = start(shapes, device, torch.float32)
-    optimizer = Sketchy(params, lr=0.01, rank=3, refresh_every=2)
+    optimizer = Sketchy(params, lr=0.01, rank=3, refresh_every=2, direction=direction)
     gradients = stream(shapes, 7)
     gradients[0] = [torch.zeros(9, 8), gradients[0][1]]
     steps(optimizer, params, gradients)
@@ -27,6 +28,7 @@ def test_a_layer_whose_first_gradient_is_zero_finds_its_directions_later(device)
         for side in ("left", "right"):
             assert (optimizer.state[p][f"{side}_energy"] > 0.0).all(), side
             assert (optimizer.state[p][side].norm(dim=1) > 0.0).all(), side
+        assert torch.isfinite(p).all()
 
 
 def _fails(matrices):

@@ -188,6 +188,7 @@ def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
 def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
     """Two processes (FSDP2): what each keeps of its shards is its own, and is saved under a name of its own."""
     script = f"""
+        from functools import partial
         import torch.distributed.checkpoint as dcp
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -205,7 +206,7 @@ def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
         def parts(model):
             return [p.to_local().detach().clone() for p in model.parameters()]
 
-        for method in (Sketchy, SAdaGrad):
+        for number, method in enumerate((Sketchy, partial(Sketchy, direction="orthogonal"), SAdaGrad)):
             def made():
                 torch.manual_seed(0)
                 model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 4))
@@ -214,7 +215,7 @@ def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
 
             model, optimizer = made()
             train(model, optimizer, range(5))
-            where = f"{tmp_path}/{{method.__name__}}"
+            where = f"{tmp_path}/{{number}}"
             kept = {{"model": model.state_dict(), f"optimizer {{rank}}": optimizer.state_dict()}}
             dcp.save(kept, checkpoint_id=where)
             twin, restored = made()

@@ -14,6 +14,7 @@ from onsketch.torch import Sketchy, axes
 from torch_support import DEVICES, start, steps, stream
 
 device_of = pytest.mark.parametrize("device", DEVICES)
+direction_of = pytest.mark.parametrize("direction", ["adam", "orthogonal"])
 ALWAYS = {"lr": 0.05, "refresh_every": 1, "sketch_decay": 0.9}
 
 
@@ -29,8 +30,8 @@ def _shrunk(matrix, rank):
     return (vectors * (values - rho).clamp(min=0.0)) @ vectors.mT, rho
 
 
-def _metric(S, escaped, total, rank, ridge, damping, outside):
-    """A of the docstring: energies inside and outside of a d×d sketch, and what is added."""
+def _metric(S, escaped, total, rank, ridge, damping, outside, unit=False):
+    """A of the docstring: energies inside and outside of a d×d sketch, and what is added; ``unit``: 1 outside."""
     values, vectors = torch.linalg.eigh(S)
     is_inside = torch.arange(len(S)) >= len(S) - rank
     values = values + escaped
@@ -38,7 +39,8 @@ def _metric(S, escaped, total, rank, ridge, damping, outside):
     if outside == "mean":
         e = ((total - values[is_inside].sum()) / max(1, len(S) - rank)).clamp(min=0.0)
     values = torch.where(is_inside, values.clamp(min=float(e)), e)
-    return (vectors * (values + ridge * values.max() + damping * total / len(S))) @ vectors.mT
+    added = ridge * values.max() + damping * total / len(S)
+    return (vectors * (values + added) / ((e + added) if unit else 1.0)) @ vectors.mT
 
 
 def _definition(
@@ -80,6 +82,67 @@ def test_the_step_is_the_definition(shape, rank, nesterov, form, device):
     expected = _definition(w.detach().cpu().view(shape[0], -1), view, ours, **options)
     steps(Sketchy([w], rank=rank, refresh_every=1, **options), [w], gradients)
     torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-7, atol=1e-7)
+
+
+def _orthogonal_definition(w, gradients, rank, *, lr, sketch_decay, damping=0.1, power=0.375):
+    """The step of ``direction="orthogonal"`` as the docstring has it, with d×d matrices."""
+    w, first = w.clone(), 0.9
+    m, c = torch.zeros_like(w), torch.zeros(max(w.shape), dtype=w.dtype)
+    sketches, totals = [(torch.zeros(d, d, dtype=w.dtype), 0.0) for d in w.shape], [0.0, 0.0]
+    shorter = 0 if w.shape[0] <= w.shape[1] else 1
+    for t, G in enumerate(gradients, 1):
+        m = first * m + (1 - first) * G
+        keep = sketch_decay * (1 - sketch_decay ** (t - 1)) / (1 - sketch_decay**t)
+        metrics = []
+        for i, (A, (S, escaped)) in enumerate(zip((G, G.mT), sketches, strict=True)):
+            S, rho = _shrunk(keep * S + (1 - keep) * A @ A.mT, rank)
+            escaped = keep * escaped + rho
+            sketches[i] = S, escaped
+            totals[i] = keep * totals[i] + (1 - keep) * G.square().sum()
+            metrics.append(_metric(S, escaped, totals[i], rank, 0.0, damping, "mean", unit=True))
+        left, right = metrics
+        X = _root(left, -power) @ (first * m + (1 - first) * G) @ _root(right, -power)
+        X = X / (X @ X.mT).norm().sqrt()
+        for _ in range(2):
+            A = X @ X.mT
+            X = 3.4445 * X + (-4.7750 * A + 2.0315 * A @ A) @ X
+        Y = _root(left, -power / 2) @ X @ _root(right, -power / 2)
+        c = sketch_decay * c + (1 - sketch_decay) * Y.square().mean(shorter)
+        Z = Y / c.sqrt().unsqueeze(shorter)
+        w = w - lr * 0.2 * w.numel() ** 0.5 * Z / Z.norm()
+    return w
+
+
+@device_of
+@pytest.mark.parametrize(("shape", "rank"), [((6, 5), 16), ((5, 6), 16), ((7, 7), 4), ((2, 3, 2, 2), 3)])
+def test_an_orthogonal_step_is_the_definition(shape, rank, device):
+    (w,) = start([shape], device, torch.float64)
+    gradients = stream([shape], 12)
+    view = [g[0].reshape(shape[0], -1) for g in gradients]
+    options = {"lr": 0.05, "sketch_decay": 0.9}
+    expected = _orthogonal_definition(w.detach().cpu().view(shape[0], -1), view, min(rank, *view[0].shape), **options)
+    optimizer = Sketchy([w], rank=rank, refresh_every=1, direction="orthogonal", **options)
+    steps(optimizer, [w], gradients)
+    torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-6, atol=1e-6)
+    assert optimizer.state[w]["exp_avg_sq"].shape == (max(view[0].shape),)
+
+
+@device_of
+def test_an_orthogonal_step_raises_small_singular_values_and_has_the_length_of_adams(device):
+    """Of a gradient that spans four orders of magnitude, with a vector in its group, which takes Adam's step."""
+    shapes = [(24, 40), (24,)]
+    w, v = start(shapes, device, torch.float32)
+    before, (bare,) = w.detach().clone(), start(shapes[1:], device, torch.float32, seed=2)
+    bare.data.copy_(v)
+    turn, other = (torch.linalg.qr(torch.randn(d, 24, generator=torch.Generator().manual_seed(d)))[0] for d in (24, 40))
+    g = turn @ torch.diag(torch.logspace(0, -4, 24)) @ other.mT
+    steps(Sketchy([w, v], lr=0.01, direction="orthogonal"), [w, v], [[g, torch.ones(24)]])
+    steps(Sketchy([bare], lr=0.01), [bare], [[torch.ones(24)]])
+    assert torch.equal(v, bare)
+    moved = (before - w.detach()).cpu()
+    assert float(moved.norm()) == pytest.approx(0.01 * 0.2 * (24 * 40) ** 0.5, rel=1e-2)
+    singular = torch.linalg.svdvals(moved)
+    assert singular[0] / singular[11] < 4.0  # 10² in the gradient
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -182,25 +245,29 @@ def test_the_paper_without_a_diagonal(device):
 
 
 @device_of
-def test_the_loss_may_be_multiplied(device):
+@direction_of
+def test_the_loss_may_be_multiplied(direction, device):
     shapes = [(12, 9), (8, 3, 3, 3), (9,)]
     gradients = stream(shapes, 25)
     moved = []
     for factor in (1.0, 1e-3, 1e3, 1e-9):
         params = start(shapes, device, torch.float32)
-        steps(Sketchy(params, lr=0.01, refresh_every=3), params, [[factor * g for g in grads] for grads in gradients])
+        optimizer = Sketchy(params, lr=0.01, refresh_every=3, direction=direction)
+        steps(optimizer, params, [[factor * g for g in grads] for grads in gradients])
         moved.append(torch.cat([p.detach().flatten() for p in params]))
     for other in moved[1:]:
         torch.testing.assert_close(other, moved[0], rtol=1e-3, atol=1e-4)
 
 
 @device_of
+@direction_of
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("state_dtype", [None, torch.bfloat16])
-def test_a_resumed_run_equals_an_uninterrupted_one(dtype, state_dtype, device):
+def test_a_resumed_run_equals_an_uninterrupted_one(dtype, state_dtype, direction, device):
     shapes = [(9, 8), (9, 8), (4, 2, 3), (7,)]
     gradients = stream(shapes, 27)
     options = {"lr": 0.05, "refresh_every": 4, "rank": 3, "weight_decay": 0.1, "state_dtype": state_dtype}
+    options["direction"] = direction
     straight = start(shapes, device, dtype)
     steps(Sketchy(straight, **options), straight, gradients)
     first = start(shapes, device, dtype)
@@ -220,11 +287,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(dtype, state_dtype, device):
 
 
 @device_of
+@direction_of
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_parameter_whose_gradient_is_not_finite_skips_the_step(bad, device):
+def test_a_parameter_whose_gradient_is_not_finite_skips_the_step(bad, direction, device):
     shapes = [(5, 4), (3,)]
     (w, v) = start(shapes, device, torch.float32)
-    optimizer = Sketchy([w, v], lr=0.1, weight_decay=0.5, refresh_every=2)
+    optimizer = Sketchy([w, v], lr=0.1, weight_decay=0.5, refresh_every=2, direction=direction)
     steps(optimizer, [w, v], stream(shapes, 5))
     assert optimizer.skipped_steps == 0
     kept, before, other = copy.deepcopy(optimizer.state[w]), w.detach().clone(), v.detach().clone()
@@ -264,7 +332,23 @@ def test_sparse_gradients_move_the_rows_they_name():
     assert torch.equal(sparse.weight[[0, 2, 3, 5]], weight[[0, 2, 3, 5]])
 
 
-def test_state_is_at_most_twice_adams():
+def test_orthogonal_directions_take_neither_sparse_gradients_of_matrices_nor_grafts():
+    with pytest.raises(OptionError, match="graft='sgd' does not concern direction='orthogonal'"):
+        Sketchy([torch.nn.Parameter(torch.ones(3, 2))], direction="orthogonal", graft="sgd")
+    table = torch.nn.Embedding(6, 4, sparse=True)
+    before = table.weight.detach().clone()
+    optimizer = Sketchy(table.parameters(), direction="orthogonal")
+    table(torch.tensor([1, 4])).sum().backward()
+    with pytest.raises(RuntimeError, match=r"sparse gradient .* direction='orthogonal'"):
+        optimizer.step()
+    assert torch.equal(table.weight, before)
+    optimizer.param_groups[0]["diagonal"] = True
+    optimizer.step()
+    assert not torch.equal(table.weight, before)
+
+
+@direction_of
+def test_state_is_at_most_twice_adams(direction):
     """But for the few numbers of each sketch in float64, which count for the smallest layers."""
     for shape in (
         (512, 4608),
@@ -279,17 +363,22 @@ def test_state_is_at_most_twice_adams():
         (2, 21),
     ):
         w = torch.nn.Parameter(torch.zeros(shape, device="meta"))
-        state = Sketchy([w])._fresh(w, Sketchy([w]).param_groups[0], "meta")
+        optimizer = Sketchy([w], direction=direction)
+        state = optimizer._fresh(w, optimizer.param_groups[0], "meta")
         rank = min(16, shape[0], w.numel() // shape[0])
         kept = sum(value.numel() * value.element_size() for value in state.values())
+        if direction == "orthogonal":  # one second moment for each entry of the longer axis
+            assert len(state["exp_avg_sq"]) == max(shape[0], w.numel() // shape[0])
+            kept += 4 * (w.numel() - len(state["exp_avg_sq"]))
         assert kept <= 16 * w.numel() + 16 * rank + 40, shape
         assert kept <= 16 * w.numel() or max(shape) < 21, shape
 
 
-def test_the_memory_plan_is_what_is_kept():
+@direction_of
+def test_the_memory_plan_is_what_is_kept(direction):
     shapes = [(6, 5), (3,), (40, 3)]
     params = start(shapes, "cpu", torch.float32)
-    optimizer = Sketchy(params, rank=2, block_size=20)
+    optimizer = Sketchy(params, rank=2, block_size=20, direction=direction)
     plan = optimizer.memory_plan()
     steps(optimizer, params, stream(shapes, 2))
     kept = sum(value.numel() * value.element_size() for state in optimizer.state.values() for value in state.values())
@@ -362,5 +451,8 @@ def test_the_groups_of_a_model():
     for p in model.parameters():
         p.grad = torch.ones_like(p)
     optimizer.step()
+    hidden = torch.nn.Sequential(model, torch.nn.Conv2d(1, 2, 3), torch.nn.Conv2d(2, 3, 3), torch.nn.Linear(3, 2))
+    names = Sketchy.for_model(hidden, direction="orthogonal").param_groups[0]["param_names"]
+    assert names == ["0.1.weight", "2.weight"]
     assert "left" in optimizer.state[model[1].weight]
     assert "left" not in optimizer.state[model[0].weight]

@@ -226,6 +226,15 @@ def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return matrices
 
 
+def rooted(W: Tensor) -> Tensor:
+    """Return W' with ``I − W'W'ᵀ = (I − WWᵀ)^{1/2}``, given W, (…, width, r), whose columns are orthogonal.
+
+    A step by W' is preconditioned with half the power of one by W.
+    """
+    remains = (1.0 - W.square().sum(-2, keepdim=True)).clamp(min=0.0)
+    return W * (1.0 + remains.sqrt()).rsqrt()
+
+
 def _whiten_whole(matrices: Tensor, left: Tensor, right: Tensor) -> None:
     if len(matrices) == 1:  # for small layers the overhead of batched products matters
         M, L, R = matrices[0], left[0], right[0]

@@ -42,6 +42,9 @@ _SHARED = {
     "grams": ("sides",),
     "shrink": ("sides", "numbers", "jacobi"),
     "redirect": ("sides",),
+    "batch": ("layers",),
+    "gains": ("layers",),
+    "spans": ("layers", "numbers"),
 }
 """Sources that a kernel is compiled with."""
 
@@ -112,7 +115,7 @@ def launch(kernel: str, blocks: int, threads: int, args: list[Any], shared: int 
 
 
 STEP = (
-    *("inspect", "moments", "turn_left", "turn_right", "descend"),
+    *("inspect", "moments", "turn_left", "turn_right", "batch", "gains", "spans", "descend"),
     *("energies", "normalise", "across", "down", "grams", "shrink", "redirect"),
 )
 """Kernels of Sketchy."""

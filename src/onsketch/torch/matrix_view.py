@@ -1,4 +1,4 @@
-"""Step of Sketchy: layers as matrices, Adam's direction of each, preconditioned by the sketches of its axes."""
+"""Step of Sketchy: layers as matrices, a direction of each, preconditioned by the sketches of its axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from onsketch.torch import adaptive, axes
+from onsketch.torch import adaptive, axes, orthogonal
 from onsketch.torch.adaptive import Pace, Scratch
 from onsketch.torch.axes import PARTS, Axis, Metric
 from onsketch.torch.checked import State
@@ -31,6 +31,8 @@ class MatrixView:
     row_blocks: int
     column_blocks: int
     rank: int
+    orthogonal: bool
+    """True if its direction is orthogonal: it then has one second moment for each entry of the longer axis."""
 
     @property
     def is_whole(self) -> bool:
@@ -49,6 +51,8 @@ class MatrixView:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of all entries of the axes in a state."""
         made: dict[str, tuple[int, ...]] = dict(self.sides)
+        if self.orthogonal:
+            made["exp_avg_sq"] = (max(self.rows, self.columns),)
         for name, (blocks, _, rank) in self.sides.items():
             made |= {f"{name}_energy": (blocks, rank), f"{name}_escaped": (blocks,), f"{name}_total": (blocks,)}
         return made
@@ -56,27 +60,28 @@ class MatrixView:
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> MatrixView:
         """Return the matrix shape of a weight: the first axis against all others; axes of length 1 are dropped."""
-        return _view_of(weight.shape, group["diagonal"], group["rank"], group["block_size"], group["diagonal_above"])
+        names = "diagonal", "rank", "block_size", "diagonal_above", "direction"
+        return _view_of(weight.shape, *[group[name] for name in names])
 
 
-SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
+SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft", "direction")
 """Options that determine the state."""
 
 
 def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
     """Describe why a state does not fit these options; empty if it does. Kernels do not check sizes."""
-    shapes, place = MatrixView.of(weight, group).shapes, weight.device
+    shapes, place = dict(MatrixView.of(weight, group).shapes), weight.device
+    if group["graft"] != "sgd":
+        shapes.setdefault("exp_avg_sq", tuple(weight.shape))
     if local(state["exp_avg"]).numel() != weight.numel():
         return f"is of {state['exp_avg'].numel()} numbers"
-    if (group["graft"] == "sgd") == ("exp_avg_sq" in state):
-        return f"has {'no ' if 'exp_avg_sq' not in state else ''}'exp_avg_sq'"
-    for name in ("left", "right", *shapes):
+    for name in ("left", "right", "exp_avg_sq", *shapes):
         found, wanted = local(state[name]).shape if name in state else None, shapes.get(name)
         if found != wanted:
             return f"has {name!r} of shape {found and tuple(found)} where {wanted} is needed"
-    if shapes and "refreshes" not in state:
+    if "left" in shapes and "refreshes" not in state:
         return "has no 'refreshes'"
-    for name in ("step", "refreshes", "exp_avg", "exp_avg_sq", *shapes):
+    for name in ("step", "refreshes", "exp_avg", *shapes):
         if name in state and state[name].device != place:
             found = state[name].device
             return f"has {name!r} on {found} where it is on {place} itself (after a move, load a state_dict)"
@@ -84,14 +89,17 @@ def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _view_of(shape: torch.Size, diagonal: bool, rank: int, block_size: int | None, above: int | None) -> MatrixView:
+def _view_of(
+    shape: torch.Size, diagonal: bool, rank: int, block_size: int | None, above: int | None, direction: str
+) -> MatrixView:
     lengths = [length for length in shape if length > 1]
     if diagonal or not rank or len(lengths) < 2 or (above is not None and max(lengths) > above):
-        return MatrixView(1, shape.numel(), 1, 1, 0)
+        return MatrixView(1, shape.numel(), 1, 1, 0, False)
     rows = lengths[0]
     columns = shape.numel() // rows
     blocks = axes.blocks_of(rows, block_size), axes.blocks_of(columns, block_size)
-    return MatrixView(rows, columns, *blocks, min(rank, rows // blocks[0], columns // blocks[1]))
+    rank = min(rank, rows // blocks[0], columns // blocks[1])
+    return MatrixView(rows, columns, *blocks, rank, direction == "orthogonal")
 
 
 class Stepped(NamedTuple):
@@ -168,11 +176,11 @@ def _refresh_and_step(
         refresh(due(some, number, group), group)
         for layer in some:
             if waiting and layer.g.is_cpu and numbers + layer.g.numel() > _TOGETHER:
-                _matrix_steps(waiting, pace, group["graft"], rate, scratch)
+                _matrix_steps(waiting, pace, group, rate, scratch)
                 waiting, numbers = [], 0
             waiting.append(layer)
             numbers += layer.g.numel()
-    _matrix_steps(waiting, pace, group["graft"], rate, scratch)
+    _matrix_steps(waiting, pace, group, rate, scratch)
 
 
 def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
@@ -181,24 +189,34 @@ def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> lis
     return [layer for layer in layers if all_of_them or not layer.age]
 
 
-def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, scratch: Scratch) -> None:
-    """Compute Adam's directions together, and precondition those of equal, adjacent shapes in one batch."""
+def _matrix_steps(
+    layers: Sequence[Stepped], pace: Pace, group: Mapping[str, Any], rate: float, scratch: Scratch
+) -> None:
+    """Compute the directions together, and precondition those of equal, adjacent shapes in one batch."""
     kind = torch.promote_types(layers[0].state["exp_avg"].dtype, torch.float32)
     sizes = [layer.g.numel() for layer in layers]
     D = scratch.of(sum(sizes), kind, layers[0].weight.device)
     pieces = list(torch.split(D, sizes))
     states = [layer.state for layer in layers]
-    moments = [state["exp_avg"] for state in states], [state.get("exp_avg_sq") for state in states]
+    is_orthogonal = group["direction"] == "orthogonal"
+    squares = [None if is_orthogonal else state.get("exp_avg_sq") for state in states]
+    moments = [state["exp_avg"] for state in states], squares
     adaptive.directions([layer.g for layer in layers], *moments, pace, D, pieces)
     wanted, factor = list(torch._foreach_norm(pieces)), pace.factor
-    if graft == "rmsprop":
+    if is_orthogonal:
+        wanted, factor = [D.new_tensor(orthogonal.LENGTH * size**0.5) for size in sizes], 1.0
+    elif group["graft"] == "rmsprop":
         wanted, factor = [_rmsprop_length(layer, pace, kind) for layer in layers], 1.0
     at = first = 0
     for view, some in groupby(layers, lambda layer: layer.view):
         count = len(list(some))
         left, right = (side_by_side(states[first : first + count], name).to(kind) for name in ("left", "right"))
         size = count * view.rows * view.columns
-        axes.whiten(D[at : at + size].view(count, view.rows, view.columns), left, right)
+        M = D[at : at + size].view(count, view.rows, view.columns)
+        axes.whiten(M, left, right)
+        if is_orthogonal:
+            sums = [state["exp_avg_sq"] for state in states[first : first + count]]
+            orthogonal.orthogonalise(M, left, right, sums, group["sketch_decay"])
         at, first = at + size, first + count
     lengths = torch.stack([*wanted, *torch._foreach_norm(pieces)]).tolist()
     for layer, update, asked, length in zip(layers, pieces, lengths, lengths[len(layers) :], strict=False):

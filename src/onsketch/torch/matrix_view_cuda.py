@@ -5,7 +5,8 @@
 3. ``turn_left`` and ``turn_right``: the directions preconditioned by the sketches of both axes (axes.py),
 4. ``descend``: the steps, as long as Adam's.
 
-A refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
+With ``direction="orthogonal"`` there are six more, and products in batches, between 3 and 4 (orthogonal_cuda.py). A
+refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
 Steps and refreshes are counted on the device. Launching all this takes a host longer than running it takes a device. So
 from the third step on, the step is a CUDA graph, and so is a refresh. The values that change from step to step, numeric
 options and gradient addresses, are copied to fixed addresses. All layers are refreshed in the same step.
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from onsketch.torch import axes, kernels
+from onsketch.torch import axes, kernels, orthogonal
 from onsketch.torch.adaptive import Scratch
 from onsketch.torch.axes import Metric
 from onsketch.torch.axes_cuda import LANES, TALL, WIDE, Axes, refreshes, row_bytes
@@ -41,8 +42,9 @@ from onsketch.torch.matrix_view import (
     keep_sketches,
     refresh,
 )
+from onsketch.torch.orthogonal_cuda import Orthogonal
 
-LAYER_FIELDS = 19
+LAYER_FIELDS = 25
 """Fields of a layer in the table, as in cuda/layers.cu."""
 _PLANS = 8
 """Plans kept for sets of parameters that step together, at least two for each group."""
@@ -187,7 +189,7 @@ class Plan:
         self.device = layers[0].weight.device
         self.skipped = skipped
         self.made_for = [group[name] for name in OPTIONS]
-        self.flags = [int(group["nesterov"]), int(group["maximize"])]
+        self.flags = [int(group["nesterov"]), int(group["maximize"]), int(group["direction"] == "orthogonal")]
         self.numbers = self._scratch(3 + len(NUMBERS), torch.float64)
         ridge, damping, power = self.numbers[-3:].unbind()
         self.metric = Metric(ridge, damping, power, group["outside"])
@@ -202,6 +204,7 @@ class Plan:
         for k, view in enumerate(self.views):
             if k not in self.axes.offsets:
                 self.others.setdefault(view, []).append(sketched[k])
+        self.orthogonal = Orthogonal(self) if any(view.orthogonal for view in self.views) else None
         self._lay_out(layers)
         self.gradients = torch.empty(len(self.order), dtype=torch.int64, device=self.device)
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
@@ -246,6 +249,7 @@ class Plan:
                 strips = -(-view.rows // TALL)
                 own += [state["left"].data_ptr(), state["right"].data_ptr(), len(rights), strips]
                 own += self.axes.offsets.get(k, [0, 0])
+                own += self.orthogonal.fields[k] if self.orthogonal else []
                 rights += [[k, strip] for strip in range(strips)]
                 across = range(-(-view.columns // WIDE))
                 lefts += [[k, block, strip] for block in range(view.row_blocks) for strip in across]
@@ -316,12 +320,20 @@ class Plan:
         own = [*where, self.gradients, self.bad, self.wanted, self.numbers, *self.flags]
         launch("moments", chunks, THREADS, own)
         if self.views:
-            rank = max(view.rank for view in self.views)
-            launch("turn_left", len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
-            own = [self.table, self.rights, self.lengths]
-            launch("turn_right", len(self.rights), LANES, own, row_bytes(rank))
-        own = [*where, self.bad, self.wanted, self.lengths, self.skipped, self.numbers, len(self.order)]
+            self.whiten(0)
+        size, lengths = 0.0, self.lengths
+        if self.orthogonal:
+            self.orthogonal.turn(self)
+            size, lengths = orthogonal.LENGTH, self.orthogonal.lengths
+        own = [*where, self.bad, self.wanted, lengths, self.skipped, self.numbers, len(self.order), size]
         launch("descend", chunks, THREADS, own)
+
+    def whiten(self, rooted: int) -> None:
+        """Precondition the directions by the sketches of both axes, with half the power if ``rooted``."""
+        rank = max(view.rank for view in self.views)
+        launch("turn_left", len(self.lefts), THREADS, [self.table, self.lefts, rooted], 4 * WIDE * rank)
+        own = [self.table, self.rights, self.lengths, rooted]
+        launch("turn_right", len(self.rights), LANES, own, row_bytes(rank))
 
     def refresh(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Absorb the gradients into the sketches of all layers; if a layer awaits its first refresh, by shapes."""

@@ -1,4 +1,4 @@
-"""Sketchy: one frequent-directions sketch for each axis of a layer, on top of Adam."""
+"""Sketchy: one frequent-directions sketch for each axis of a layer, on top of Adam or of orthogonal momentum."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from onsketch.torch.options import check_betas, check_numbers, check_torch_flags
 from onsketch.torch.plan import memory_table
 
 GRAFTS = ("adam", "rmsprop", "sgd")
+DIRECTIONS = ("adam", "orthogonal")
 STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
 class Sketchy(CheckedOptimizer):
-    """Adam, preconditioned by a sketch of the gradients along each axis of a layer.
+    """Adam, or orthogonal momentum, preconditioned by a sketch of the gradients along each axis of a layer.
 
     For a parameter of rows and columns (a convolution's filters against the rest) with gradient G_t it keeps Adam's
     moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
@@ -38,6 +39,17 @@ class Sketchy(CheckedOptimizer):
     of Adam's. Outside of the sketch its direction is also Adam's. Scaling the loss changes nothing (as long as ``eps``
     does not matter).
 
+    With ``direction="orthogonal"`` matrices have no v. With Nesterov's momentum M, and A scaled to 1 outside of the
+    sketch, a matrix of a rows and b columns takes the step
+
+        X = A_L^{-p} · M · A_R^{-p},    O = NewtonSchulz(X),    Y = A_L^{-p/2} · O · A_R^{-p/2},
+        c ← β·c + (1 − β)·mean(Y²),    Z = Y/√c,    w ← w − lr·(0.2·√(ab)/‖Z‖)·Z
+
+    NewtonSchulz moves singular values towards 1, by two steps of Muon's polynomial where Muon takes five (see
+    :mod:`onsketch.torch.orthogonal`). The mean is over the shorter axis. Each index of the longer one has a c, as in
+    NorMuon. This is for hidden layers: embeddings, the first convolution and the last layer belong to a group with
+    ``diagonal=True``, as :meth:`for_model` makes it. Vectors take Adam's steps.
+
     The sketches absorb one gradient of ``refresh_every``. On a CPU, layers of different shapes take different steps.
     A refresh is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is
     ever made.
@@ -46,10 +58,13 @@ class Sketchy(CheckedOptimizer):
     regularization with frequent directions", NeurIPS 2023. The paper decomposes each sketch in full and whitens the
     gradient, with ``outside="escaped"`` and p = 1/4. This library whitens Adam's direction, uses the mean, and
     updates by Nyström's approximation. L and R come from Shampoo: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
+    Orthogonal steps come from Muon (Keller Jordan and others, 2024), c from NorMuon (Li and others, 2025,
+    arXiv:2510.05491).
 
     Cost of a step for n numbers: Adam's, 8·r·n operations for U, and 12·r·n/refresh_every for the refresh. State:
     Adam's 8 bytes a number, 4·r·(rows + columns) bytes and 16·r + 40 more, at most twice Adam's where the longer axis
-    has 21 numbers or more.
+    has 21 numbers or more. With ``direction="orthogonal"``: 4 bytes a number in place of 8, and 8·a·b·min(a, b)
+    operations more for each of NewtonSchulz's two steps.
 
     Args:
         params: parameters, named parameters or groups of either; :meth:`for_model` makes groups of a model.
@@ -58,10 +73,11 @@ class Sketchy(CheckedOptimizer):
         eps: added to Adam's root. Far smaller than Adam's, so that the scale of the loss does not matter.
         weight_decay: subtracted from the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
         rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
-        sketch_decay: β, for each refresh.
+        sketch_decay: β, for each refresh; of c, for each step.
         ridge: a share of the largest energy, max(λ₁ + Σρ, e), that is added to A as well.
         damping: the share of the mean energy that is added to A.
         power: p; Shampoo's is 1/4. On networks 3/8 was better.
+        direction: ``"adam"`` or ``"orthogonal"``.
         outside: e: ``"mean"``, or the paper's ``"escaped"``, Σρ alone, a bound far above the mean.
         refresh_every: interval, in steps, between gradients that enter the sketches.
         graft: source of the step length: ``"adam"``; ``"rmsprop"``, the gradient's without momentum; ``"sgd"``, that of
@@ -107,6 +123,7 @@ class Sketchy(CheckedOptimizer):
         damping: float = 0.1,
         power: float = 0.375,
         outside: str = "mean",
+        direction: str = "adam",
         refresh_every: int = 5,
         graft: str = "adam",
         nesterov: bool = True,
@@ -130,12 +147,20 @@ class Sketchy(CheckedOptimizer):
     def for_model(cls, model: nn.Module, **options: Any) -> Self:
         """Return the optimizer of a model: embeddings diagonal, weight decay on matrices alone.
 
+        With ``direction="orthogonal"`` the first convolution and the last linear layer are diagonal, too.
+
         >>> model = nn.Sequential(nn.Embedding(10, 4), nn.LayerNorm(4), nn.Linear(4, 3))
         >>> optimizer = Sketchy.for_model(model, weight_decay=0.1)
         >>> [(len(g["params"]), g["diagonal"], g["weight_decay"]) for g in optimizer.param_groups]
         [(1, False, 0.1), (1, True, 0.1), (3, True, 0.0)]
         """
-        tables = {id(m.weight) for m in model.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))}
+
+        def weights(*kinds: type[nn.Module]) -> list[int]:
+            return [id(m.weight) for m in model.modules() if isinstance(m, kinds)]
+
+        tables = set(weights(nn.Embedding, nn.EmbeddingBag))
+        if options.get("direction") == "orthogonal":
+            tables.update(weights(nn.Conv1d, nn.Conv2d, nn.Conv3d)[:1], weights(nn.Linear)[-1:])
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         kinds: dict[str, list[tuple[str, Tensor]]] = {"matrices": [], "tables": [], "vectors": []}
         for name, p in named:
@@ -183,9 +208,14 @@ class Sketchy(CheckedOptimizer):
         for option in ("block_size", "diagonal_above"):
             if group[option] is not None:
                 check_numbers(name, group, (), whole={option: 1})
-        for option, allowed in (("graft", GRAFTS), ("outside", ("mean", "escaped"))):
+        for option, allowed in (("graft", GRAFTS), ("outside", ("mean", "escaped")), ("direction", DIRECTIONS)):
             if group[option] not in allowed:
                 raise OptionError(f"{name}: {option}={group[option]!r}; expected one of {', '.join(allowed)}.")
+        if group["direction"] == "orthogonal" and group["graft"] != "adam":
+            raise OptionError(
+                f"{name}: graft={group['graft']!r} does not concern direction='orthogonal', whose steps have a length "
+                "of their own."
+            )
         if group["state_dtype"] is not None and group["state_dtype"] not in STATE_DTYPES:
             types = ", ".join(map(str, STATE_DTYPES))
             raise OptionError(f"{name}: state_dtype={group['state_dtype']!r}; expected one of {types}, or None.")
@@ -201,10 +231,11 @@ class Sketchy(CheckedOptimizer):
         counted_at = device if torch.device(device).type == "cuda" else "cpu"
         state: State = {"step": torch.zeros((), device=counted_at)}
         state["exp_avg"] = like.new_zeros(weight.shape)
+        view = MatrixView.of(weight, group)
         if group["graft"] != "sgd":
             # in half precision an average with so slow a decay would never decrease
-            state["exp_avg_sq"] = like.new_zeros(weight.shape, dtype=torch.promote_types(kind, torch.float32))
-        view = MatrixView.of(weight, group)
+            shape = view.shapes.get("exp_avg_sq", weight.shape)
+            state["exp_avg_sq"] = like.new_zeros(shape, dtype=torch.promote_types(kind, torch.float32))
         if view.rank:
             state["refreshes"] = torch.zeros((), device=counted_at)
             for name, (blocks, width, rank) in view.sides.items():
@@ -235,7 +266,8 @@ class Sketchy(CheckedOptimizer):
             view = MatrixView.of(weight, group)
             if not view.rank:
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
-            scratch = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
+            copies = 3 if view.orthogonal else 1  # of Newton and Schulz's steps
+            scratch = copies * weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
             if weight.is_cuda and weight.dtype == torch.float32 and group["graft"] == "adam":
                 scratch += axes_cuda.refresh_bytes(view, most[id(group)])
             return f"{view.rows}×{view.columns}, rank {view.rank}", scratch
@@ -254,9 +286,12 @@ class Sketchy(CheckedOptimizer):
         self._cache.next[id(group)] = known
         for p in params if known is None else ():
             assert p.grad is not None
-            if p.grad.layout != torch.strided and (p.grad.sparse_dim() != 1 or group["graft"] == "sgd"):
+            if p.grad.layout != torch.strided and (
+                p.grad.sparse_dim() != 1 or group["graft"] == "sgd" or MatrixView.of(real(local(p)), group).orthogonal
+            ):
+                chosen = f"graft={group['graft']!r}, direction={group['direction']!r}"
                 raise RuntimeError(
-                    f"{name}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
+                    f"{name}: a sparse gradient of shape {tuple(p.shape)}, {chosen}; "
                     "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
                 )
         captures = known is not None and group["capturable"] and not group["error_if_nonfinite"]

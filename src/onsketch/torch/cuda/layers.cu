@@ -2,7 +2,9 @@
 
 enum Layer {
     WEIGHT, MOMENTUM, SQUARES, DIRECTION, STEP, NUMBERS, FIRST, COUNT,
-    ROWS, COLUMNS, ROW_BLOCKS, COLUMN_BLOCKS, RANK, LEFT, RIGHT, STRIP, STRIPS, LEFT_ROOM, RIGHT_ROOM, LAYER_FIELDS
+    ROWS, COLUMNS, ROW_BLOCKS, COLUMN_BLOCKS, RANK, LEFT, RIGHT, STRIP, STRIPS, LEFT_ROOM, RIGHT_ROOM,
+    BATCH, PITCH, LEFT_GAINS, RIGHT_GAINS, SPAN, SPANS,  // of layers whose direction is orthogonal
+    LAYER_FIELDS
 };
 
 __device__ inline long long layer_field(const long long* table, int layer, Layer name)

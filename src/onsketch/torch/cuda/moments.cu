@@ -1,8 +1,9 @@
 // Adam's moments and direction. A layer without sketches (no DIRECTION) steps at once; of the others the direction is
-// written and its squared length added up by chunks. A layer whose gradient is not finite is left alone.
+// written and its squared length added up by chunks. A layer whose gradient is not finite is left alone. The direction of
+// orthogonal layers is the momentum here.
 extern "C" __global__ void moments(
     const long long* table, const int* owners, const long long* gradients, const int* bad, double* lengths,
-    const double* numbers, int nesterov, int maximize)
+    const double* numbers, int nesterov, int maximize, int orthogonal)
 {
     const Part p = part_of(table, owners);
     float* D = (float*)layer_field(table, p.layer, DIRECTION);
@@ -23,14 +24,17 @@ extern "C" __global__ void moments(
     const float freed = (float)(1.0 / (1.0 - pow(first, nesterov ? t + 1.0 : t)));
     const float freed_squares = (float)(1.0 / (1.0 - pow(second, t)));
     const float shrink = (float)(1.0 - lr * numbers[WEIGHT_DECAY]), move = (float)lr;
+    const bool whole = !(D && orthogonal);
     float sum = 0.0f;
     for (int e = threadIdx.x; e < p.count; e += blockDim.x) {
         const float g = sign * g_at[e], m = m_at[e] + fresh * (g - m_at[e]);
-        const float v = keep_squares * v_at[e] + fresh_squares * g * g;
         m_at[e] = m;
-        v_at[e] = v;
-        const float ahead = (nesterov ? keep * m + fresh * g : m) * freed;
-        const float d = ahead / (sqrtf(v * freed_squares) + floor);
+        float d = (nesterov ? keep * m + fresh * g : m) * freed;
+        if (whole) {
+            const float v = keep_squares * v_at[e] + fresh_squares * g * g;
+            v_at[e] = v;
+            d /= sqrtf(v * freed_squares) + floor;
+        }
         if (D) {
             D[p.begin + e] = d;
             sum += d * d;

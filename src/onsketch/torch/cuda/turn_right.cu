@@ -1,6 +1,6 @@
 // M ← M − (MW)Wᵀ, W the directions of each block of columns: TALL rows by each thread block, which also adds up the
-// squared length of what they are now.
-extern "C" __global__ void turn_right(const long long* table, const int* units, double* lengths)
+// squared length of what they are now. With half the power where `rooted` (see gains.cu).
+extern "C" __global__ void turn_right(const long long* table, const int* units, double* lengths, int rooted)
 {
     const int layer = units[2 * blockIdx.x], strip = units[2 * blockIdx.x + 1];
     const long long columns = layer_field(table, layer, COLUMNS), begin = (long long)strip * TALL;
@@ -14,7 +14,10 @@ extern "C" __global__ void turn_right(const long long* table, const int* units, 
         float* M = (float*)layer_field(table, layer, DIRECTION) + begin * columns + (long long)block * width;
         const float* W = (const float*)layer_field(table, layer, RIGHT) + (long long)block * width * rank;
         const bool aligned = is_aligned(W, rank);
+        const float* gains = rooted ? (const float*)layer_field(table, layer, RIGHT_GAINS) + block * rank : nullptr;
         row_products(M, columns, rows, width, W, rank, rank, shared, sums);
+        for (int e = threadIdx.x; gains && e < rows * rank; e += blockDim.x) sums[e] *= gains[e % rank];
+        __syncthreads();
         for (int c = threadIdx.x; c < width; c += blockDim.x) {
             for (int k = 0; k < rank; k += PIECE) {
                 float w[PIECE];

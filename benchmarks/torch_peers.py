@@ -1,8 +1,8 @@
 """Peers of benchmarks/torch_training.py in their real implementations: torch.optim.Muon, and NorMuon and SOAP of the
 package pytorch_optimizer (``pip install 'onsketch[bench]'``).
 
-Muon, NorMuon and the recipe of ``torch_recipe.py`` step hidden matrices. Their authors give embeddings, heads and
-vectors to AdamW, and so does ``split``. Lengths of steps are matched to Adam's, so that one list of rates serves all.
+Muon, NorMuon and Sketchy's orthogonal direction step hidden matrices. Muon's authors give embeddings, heads and vectors
+to AdamW, and so does ``split``. Lengths of steps are matched to Adam's, so that one list of rates serves all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_recipe import SketchMuon
+
+from onsketch.torch import Sketchy
 
 
 class Both:
@@ -96,11 +97,12 @@ def soap(model: nn.Module, lr: float) -> Any:
     return SOAP(model.parameters(), lr=lr, weight_decay=0.05)
 
 
-def recipe(**options: Any) -> Callable[[nn.Module, float], Any]:
-    """The recipe of ``torch_recipe.py``."""
+def orthogonal(**options: Any) -> Callable[[nn.Module, float], Any]:
+    """Sketchy with orthogonal steps of hidden matrices, and Adam's of the rest."""
 
-    def make(model: nn.Module, lr: float) -> Both:
+    def make(model: nn.Module, lr: float) -> Sketchy:
         hidden, rest = split(model)
-        return Both(SketchMuon(hidden, lr=lr, weight_decay=0.05, **options), _adamw(rest, lr))
+        groups = [{"params": hidden, "direction": "orthogonal"}, {"params": rest, "diagonal": True}]
+        return Sketchy(groups, lr=lr, weight_decay=0.05, **options)
 
     return make

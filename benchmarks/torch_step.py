@@ -194,6 +194,7 @@ WHOLE: dict[str, Maker] = {
     "Adam fused": lambda model: torch.optim.Adam(model.parameters(), lr=1e-4, fused=True),
     "Sketchy refresh_every=5": lambda model: sketched.Sketchy(model.parameters(), lr=1e-4),
     "Sketchy refresh_every=10": lambda model: sketched.Sketchy(model.parameters(), lr=1e-4, refresh_every=10),
+    "Sketchy orthogonal": lambda model: sketched.Sketchy.for_model(model, lr=1e-4, direction="orthogonal"),
 }
 """Optimizers of a whole network."""
 

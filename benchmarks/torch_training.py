@@ -1,4 +1,4 @@
-"""Sketchy beside AdamW, Muon, NorMuon and SOAP, and the recipe of torch_recipe.py: test loss at equal steps.
+"""Sketchy next to AdamW, Muon, NorMuon and SOAP: test loss at equal steps.
 
     python benchmarks/torch_training.py --data FOLDER --out FOLDER [--device cuda] [--workers 14] [--minutes 9]
 
@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 from torch import Tensor, nn
-from torch_peers import muon, normuon, recipe, soap
+from torch_peers import muon, normuon, orthogonal, soap
 from torch_runs import Job, read, run_jobs
 from torch_step import state_bytes
 from torch_tasks import STEPS, TASKS, Batch, Task, task
@@ -52,9 +52,8 @@ CONTENDERS: dict[str, Callable[[nn.Module, float], Any]] = {
     "NorMuon .9": normuon(0.9),
     "SOAP": soap,
     "Sketchy": _plain(sketched.Sketchy),
-    "recipe A": recipe(power=0.25, ns_steps=2),
-    "recipe B": recipe(power=0.125, ns_steps=3, block=128),
-    "recipe without a sketch": recipe(power=0.0, sandwich=0.0, ns_steps=5),
+    "Sketchy, orthogonal": orthogonal(),
+    "Sketchy, orthogonal, power .25": orthogonal(power=0.25),
 }
 
 

@@ -14,6 +14,17 @@ def logistic(z: Array) -> Array:
     return np.asarray(np.where(z >= 0.0, 1.0, small) / (1.0 + small))
 
 
+def of_two(margin: float) -> tuple[float, float]:
+    """Return the probabilities of the two classes, bit for bit those of ``probabilities``: by NumPy's exponential.
+
+    >>> of_two(0.0), of_two(-1000.0)
+    ((0.5, 0.5), (1.0, 0.0))
+    """
+    small = float(np.exp(-abs(margin)))
+    likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
+    return (unlikely, likely) if margin > 0.0 else (likely, unlikely)
+
+
 def probabilities(margins: Array, loss: str) -> Array:
     """(rows, K) probabilities from margins: (rows,) of the second of two classes, or (rows, K).
 

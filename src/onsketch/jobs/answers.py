@@ -72,7 +72,7 @@ def columns_of(margins: Array, task: Task, loss: str, kind: str | None = None) -
         if task.kind == "regression":
             found["prediction"] = in_units_of_labels(loss, margins).tolist()
         else:
-            labels = [_label(name, task) for name in names]
+            labels = [label_of(name, task) for name in names]
             codes = margins.argmax(axis=1) if task.many else (margins > 0.0).astype(int)
             found["prediction"] = [labels[code] for code in codes.tolist()]
     for one in ("probability", "margin"):
@@ -88,7 +88,7 @@ def columns_of(margins: Array, task: Task, loss: str, kind: str | None = None) -
     return found
 
 
-def _label(name: str, task: Task) -> str | int | float:
+def label_of(name: str, task: Task) -> str | int | float:
     """A label as a cell of a table: a number where labels are numbers."""
     if task.words or task.named is not None:
         return name

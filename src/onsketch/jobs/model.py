@@ -22,14 +22,27 @@ from onsketch.jobs.training import Training
 from onsketch.learners.rows import as_weights
 from onsketch.rows.encoder import Encoder, columns_of, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
-from onsketch.rows.interactions import as_interactions
+from onsketch.rows.interactions import Interactions, as_interactions
 from onsketch.rows.labels import Labels
+from onsketch.rows.names import Names
 from onsketch.rows.schema import FEATURES, Schema, matched
 
 Floats = NDArray[np.float64]
 
 SAMPLE = 100
 """Rows of a table in which columns are compared with those of the training."""
+
+
+def products_of(reading: Mapping[str, Any]) -> Interactions:
+    """Return the products of columns with which a model was trained."""
+    quadratic, cubic, interact = (reading.get(name) or () for name in ("quadratic", "cubic", "interact"))
+    return as_interactions(quadratic, cubic, interact)
+
+
+def encoder_of(schema: Schema, reading: Mapping[str, Any], names: Names | None = None) -> Encoder:
+    """Return the encoder of rows for a model with this schema, trained with these options of reading."""
+    bits, missing = reading.get("bits") or DEFAULT_BITS, reading.get("missing") or "indicate"
+    return Encoder(schema, bits, missing, names, products_of(reading))
 
 
 class Model:
@@ -67,10 +80,7 @@ class Model:
         assert job.schema is not None
         self.task: Task = job.task
         self.schema = Schema.from_state(job.schema)
-        reading = job.reading
-        products = {name: reading[name] for name in ("quadratic", "cubic", "interact") if name in reading}
-        bits, missing = reading.get("bits") or DEFAULT_BITS, reading.get("missing") or "indicate"
-        self._encoder = Encoder(self.schema, bits, missing, pairs=as_interactions(**products))
+        self._encoder = encoder_of(self.schema, job.reading)
         self._features = [field.name for field in self.schema.of(*FEATURES)]
 
     def __repr__(self) -> str:

@@ -29,31 +29,20 @@ from program import run
 from serving import as_vw, objects
 
 
-class Waiter:
-    """What came of one request."""
-
-    def __init__(self) -> None:
-        self.event, self.result = threading.Event(), None
-
-    def __call__(self, result) -> None:
-        self.result = result
-        self.event.set()
-
-    def get(self):
-        assert self.event.wait(300)  # the first row may have to wait for a compiler
-        return self.result
-
-
 def _request(rows):
-    waiter = Waiter()
     matrix = rows_of([row["features"] for row in rows])
-    return LearnRequest(matrix, [row["label"] for row in rows], None, waiter), waiter
+    return LearnRequest(matrix, [row["label"] for row in rows])
+
+
+def _came(request):
+    """The outcome of a request, or the error that refused it. The first row may have to wait for a compiler."""
+    return request.future.exception(300) or request.future.result()
 
 
 def _learn(engine, rows):
-    request, waiter = _request(rows)
+    request = _request(rows)
     engine.submit(request)
-    return waiter.get()
+    return _came(request)
 
 
 def _engine(folder=None, method="adagrad", task="binary", shadow=None, options=None, **settings):
@@ -148,19 +137,19 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
     rows = objects(50)
     with engine._step:  # the writer cannot learn now
         engine._readers += 1
-        waiters = []
+        waiting = []
 
         def fill():
             for row in rows:
-                request, waiter = _request([row])
+                request = _request([row])
                 engine.submit(request)
-                waiters.append(waiter)
+                waiting.append(request)
 
         with pytest.raises(Busy, match="rows are waiting"):
             fill()
-        assert 1 <= len(waiters) <= 5
+        assert 1 <= len(waiting) <= 5
         engine._readers -= 1
-    assert all(waiter.get().refused == {} for waiter in waiters)
+    assert all(_came(request).refused == {} for request in waiting)
     assert engine.predict(rows_of([rows[0]["features"]])).shape == (1,)
     assert engine.queued == 0
     engine.drain()
@@ -179,9 +168,9 @@ def test_a_single_row_is_learned_at_once_where_nothing_waits(durability, tmp_pat
     here = threading.current_thread() if durability != "row" else engine._threads[0]  # who waits for the disk
     assert threads == [here, engine._threads[0], here]
     with engine._step:  # somebody looks at the model, and submitting does not wait
-        request, waiter = _request(rows[4:5])
+        request = _request(rows[4:5])
         engine.submit(request)
-    assert waiter.get().refused == {}
+    assert _came(request).refused == {}
     assert threads[3:] == [engine._threads[0]]
     engine.drain()
 
@@ -194,16 +183,16 @@ def test_one_large_request_is_taken_by_an_empty_queue():
 
 def test_draining_learns_what_waits_and_takes_nothing_new(tmp_path):
     engine = _engine(tmp_path, queue_rows=1000, batch_rows=7)
-    waiters = []
+    waiting = []
     for row in objects(200):
-        request, waiter = _request([row])
+        request = _request([row])
         engine.submit(request)
-        waiters.append(waiter)
+        waiting.append(request)
     engine.drain()
-    assert all(len(waiter.get().margins) == 1 for waiter in waiters)
+    assert all(len(_came(request).margins) == 1 for request in waiting)
     assert engine.model.rows == 200
     with pytest.raises(Stopping):
-        engine.submit(_request(objects(1))[0])
+        engine.submit(_request(objects(1)))
     again = _engine(tmp_path)
     assert again.model.rows == 200
     again.drain()
@@ -339,9 +328,9 @@ def test_a_second_model_learns_the_same_rows_and_can_take_over(tmp_path):
     shadow = new_model("oja-son", {}, "binary", {})
     engine = _engine(tmp_path / "log", shadow=shadow)
     _learn(engine, rows[:30])
-    waiter = Waiter()
-    engine.submit(LearnRequest(None, [], None, waiter, {"promote": True}))
-    waiter.get()
+    promotion = LearnRequest(None, [], notes={"promote": True})
+    engine.submit(promotion)
+    _came(promotion)
     _learn(engine, rows[30:60])
     shutil.copytree(tmp_path / "log", tmp_path / "copy")
     assert engine.model is shadow

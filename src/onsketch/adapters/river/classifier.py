@@ -21,7 +21,7 @@ from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.core.matrices import sound
-from onsketch.core.probabilities import probabilities
+from onsketch.core.probabilities import of_two, probabilities
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.options import documents_options
@@ -218,7 +218,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             margin = self._margin(x)
             if margin is not None:
                 no, yes = self._codes
-                unlikely, likely = _two_probabilities(margin)
+                unlikely, likely = of_two(margin)
                 return {no: unlikely, yes: likely}
         margins = self._learner.predict(self._names.row(x, learn=False))
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
@@ -267,13 +267,6 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             # the error of River's base class, which river.checks expects
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(margins, loss_of(self._learner, loss))
-
-
-def _two_probabilities(margin: float) -> tuple[float, float]:
-    """Return the two probabilities, bit for bit as ``core.probabilities``: by NumPy's exponential."""
-    small = float(np.exp(-abs(margin)))
-    likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
-    return (unlikely, likely) if margin > 0.0 else (likely, unlikely)
 
 
 def _is_truth(label: Any) -> bool:

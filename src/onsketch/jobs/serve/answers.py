@@ -1,4 +1,4 @@
-"""Margins as answers: label, probability, margin, and what each feature contributed."""
+"""Margins as answers: prediction, probability, margin, and what each feature contributed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from onsketch.core.losses import in_units_of_labels
+from onsketch.core.probabilities import of_two
+from onsketch.jobs.answers import label_of
 from onsketch.jobs.explaining import Reasons
 from onsketch.jobs.serve.batch import Floats, Rows
 from onsketch.jobs.serve.model import Model
@@ -17,46 +19,20 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     ``prediction`` is the label or number predicted; ``probability`` that of the positive label or of the class
     predicted, where the loss gives one.
     """
-    if model.kind == "multiclass":
+    task, loss = model.task, model.loss
+    if task.many:
         return _classes(model, margins)
-    if model.kind == "regression":
-        said = in_units_of_labels(model.learner.loss, margins)
+    if task.kind == "regression":
+        said = in_units_of_labels(loss, margins)
         return [{"prediction": s, "margin": margin} for s, margin in zip(said.tolist(), margins.tolist(), strict=True)]
-    positive, negative = label_names(model)
-    logistic = model.learner.loss == "logistic"
+    negative, positive = (label_of(name, task) for name in task.two_names)
     found = []
     for margin in margins.tolist():
         answer = {"prediction": positive if margin > 0.0 else negative, "margin": margin}
-        if logistic:
-            answer["probability"] = probability(margin)
+        if loss == "logistic":
+            answer["probability"] = of_two(margin)[1]
         found.append(answer)
     return found
-
-
-def probability(margin: float) -> float:
-    """1/(1 + e^−margin) without overflow.
-
-    >>> probability(0.0), probability(-1000.0)
-    (0.5, 0.0)
-    """
-    if margin >= 0.0:
-        return 1.0 / (1.0 + math.exp(-margin))
-    power = math.exp(margin)
-    return power / (1.0 + power)
-
-
-def label_names(model: Model) -> tuple[Any, Any]:
-    """The two labels in the form in which requests have them."""
-    task = model.task
-    if task.named is not None:
-        return task.named, "other"
-    if task.names is not None:
-        return task.names[1], task.names[0]
-    return _fast(task.positive), _fast(0.0 if task.negative is None else task.negative)
-
-
-def _fast(label: float | None) -> Any:
-    return int(label) if label is not None and label == math.floor(label) else label
 
 
 def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.data.json_rows import example
 from onsketch.data.live import Message, open_live
 from onsketch.jobs.serve.batch import Rows, joined
-from onsketch.jobs.serve.learn_requests import LearnRequest, Outcome, Refused
+from onsketch.jobs.serve.learn_requests import LearnRequest, Refused
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 
@@ -79,10 +79,10 @@ class Consumer:
                         "%s: message %s is no row of this model (%s), passed over (%d so far)",
                         self.stream.address, shown(message.text.decode("utf-8", "replace")), error, self.bad,
                     )  # fmt: skip
-        notes = {"position": {self.stream.address: self.stream.position}}
         matrices, labels, weights = zip(*rows, strict=True) if rows else ((), (), ())
         shares = None if {*weights} <= {1.0} else np.array(weights)
-        self._queue(LearnRequest(joined(matrices) if rows else None, list(labels), shares, lambda result: None, notes))
+        notes = {"position": {self.stream.address: self.stream.position}}
+        self._queue(joined(matrices) if rows else None, list(labels), shares, notes)
 
     def _row(self, text: bytes) -> tuple[Rows, Any, float]:
         """Return features, label and weight of a message: a JSON object or a VW line; a ValueError refuses others."""
@@ -93,36 +93,22 @@ class Consumer:
             return block.rows, float(block.y[0]), 1.0 if block.sample_weight is None else float(block.sample_weight[0])
         parts = example(json.loads(text))
         matrix, weight = self._reader.objects([parts.features]), 1.0 if parts.weight is None else parts.weight
-        if parts.label is None:
-            raise InputError("it has no label")
         for why in self.service.engine.model.admit([parts.label]).refused.values():
             raise InputError(why)
         if not isinstance(weight, (int, float)) or not 0.0 <= weight <= LARGEST:
             raise InputError(f"weight: {shown(weight)} is no weight")
         return matrix, parts.label, float(weight)
 
-    def _queue(self, request: LearnRequest) -> None:
+    def _queue(self, *parts: Any) -> None:
         """Hand rows over; wait while the queue is full, and until they are learned."""
-        done = threading.Event()
-        failed: list[Exception] = []
-
-        def finished(result: Outcome | Exception) -> None:
-            if isinstance(result, Exception):
-                failed.append(result)
-            done.set()
-
-        request.done = finished
         while True:
-            done.clear()
-            failed.clear()
+            request = LearnRequest(*parts)
             try:
                 self.service.engine.submit(request)
-                done.wait()
-            except Refused as error:
-                failed.append(error)
-            if not failed:
+                request.future.result()
                 return
-            self.problem = str(failed[0])
+            except Refused as error:
+                self.problem = str(error)
             if self._stop.is_set() or not self.service.engine.ready:
                 self._stop.set()  # what was polled is not learned, and the position is not kept: nothing is lost
                 return

@@ -30,7 +30,6 @@ from onsketch.jobs.serve.learn_requests import (
     LearnRequest,
     Stopping,
     distribute_results,
-    hand_over,
     validate,
 )
 from onsketch.jobs.serve.log import Log, LogError
@@ -66,7 +65,6 @@ class Engine:
         self.model, self.shadow, self.store = model, shadow, store
         self.settings = settings or Settings()
         self.durability = self.settings.durability if store is not None else "none"
-        self.deliver: Callable[[list[LearnRequest]], None] = hand_over
         self.notes: list[str] = []
         """Messages about the start."""
         self.position: dict[str, Any] = {}
@@ -159,7 +157,7 @@ class Engine:
     def submit(self, request: LearnRequest) -> None:
         """Queue rows to be learned; a single row is learned at once if nothing waits, without the way to the writer.
 
-        ``request.done`` is called with the outcome when the rows are safe, or with the error that refused them.
+        ``request.future`` gets the outcome when the rows are safe, or the error that refused them.
         """
         with self._lock:
             if self._stopping:
@@ -359,8 +357,8 @@ class Engine:
     def _finish(self, requests: list[LearnRequest]) -> None:
         with self._lock:
             self.queued -= sum(request.count for request in requests)
-        if requests:
-            self.deliver(requests)
+        for request in requests:
+            request.answer()
 
     def _fail(self, why: str, requests: list[LearnRequest]) -> None:
         """Stop learning: the state in memory may be ahead of the disk."""

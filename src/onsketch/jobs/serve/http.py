@@ -8,24 +8,25 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
 from onsketch.core.errors import InputError, OnsketchError
+from onsketch.jobs.predictions import lines
 from onsketch.jobs.serve.access import LEARN, READ, Access
-from onsketch.jobs.serve.learn_requests import Busy, Refused
+from onsketch.jobs.serve.learn_requests import Broken, Busy, DiskFull, Stopping
 from onsketch.jobs.serve.metrics import Metrics
 from onsketch.jobs.serve.openapi import description
 from onsketch.jobs.serve.page import PAGE, figures
-from onsketch.jobs.serve.requests import Bad, Row, labels_of_body, rows_of_body
-from onsketch.jobs.serve.service import Service
+from onsketch.jobs.serve.requests import Bad, labels_of_body, rows_of_body
+from onsketch.jobs.serve.rows import FORMATS as LINES
+from onsketch.jobs.serve.service import Asked, Service
 
 _JSON = msgspec.json.Encoder()
 _LOGGER = logging.getLogger(__name__)
@@ -35,8 +36,33 @@ _EVERY = 1.0
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class _TooLarge(OnsketchError):
+class TooLarge(OnsketchError):
     """A body beyond the limit."""
+
+
+_ANSWERS: dict[type, tuple[int, Mapping[str, str]]] = {
+    Bad: (400, {}),
+    TooLarge: (413, {"connection": "close"}),
+    InputError: (422, {}),
+    Broken: (500, {"retry-after": "5"}),
+    Busy: (503, {"retry-after": "1"}),
+    Stopping: (503, {"retry-after": "5"}),
+    DiskFull: (507, {"retry-after": "5"}),
+}
+"""Status and headers of the answers to errors. All others are logged, and answered with 500 and no details."""
+
+_KINDS = {
+    "application/x-ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/ndjson": "ndjson",
+    "text/x-vw": "vw",
+    "text/plain": "vw",
+    "text/x-libsvm": "libsvm",
+}
+"""Content types of bodies that are not JSON."""
+
+_HELD = "onsketch.bytes"
+"""Key in the scope of a request: the bytes of its body that are held."""
 
 
 class HttpApi:
@@ -89,39 +115,28 @@ class HttpApi:
                 status, why = refusal
                 extra = {"www-authenticate": 'Bearer, Basic realm="onsketch"'} if status == 401 else None
                 return _error(status, why, extra)
-        request.state.body = 0
         try:
             return await endpoint(request)
-        except Busy as error:
-            return _error(503, str(error), {"retry-after": "1"})
-        except Refused as error:
-            return _error(error.status, str(error), {"retry-after": "5"})
-        except Bad as error:
-            return _error(400, str(error))
-        except _TooLarge as error:
-            return _error(413, str(error), {"connection": "close"})
-        except InputError as error:
-            return _error(422, str(error))
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # send no details of the machine
+        except Exception as error:
+            answer = next((_ANSWERS[kind] for kind in type(error).__mro__ if kind in _ANSWERS), None)
+            if answer is not None:
+                return _error(answer[0], str(error), answer[1])
             _LOGGER.exception("%s %s failed", request.method, request.url.path)
-            return _error(500, f"the service failed at this request ({type(error).__name__})")
+            return _error(500, f"the service failed at this request ({type(error).__name__})")  # no details
         finally:
-            self._bodies -= request.state.body
+            self._bodies -= request.scope.get(_HELD, 0)
 
     async def _body(self, request: Request) -> bytes:
-        most = self.service.limits.body
+        most, scope = self.service.limits.body, request.scope
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
-            raise _TooLarge(f"the body has {int(length):,} bytes; the limit is {most:,}")
-        parts, size = [], 0
+            raise TooLarge(f"the body has {int(length):,} bytes; the limit is {most:,}")
+        parts = []
         async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise _TooLarge(f"the body has more than {most:,} bytes")
             self._bodies += len(part)
-            request.state.body = size
+            scope[_HELD] = scope.get(_HELD, 0) + len(part)
+            if scope[_HELD] > most:
+                raise TooLarge(f"the body has more than {most:,} bytes")
             if self._bodies > self.service.limits.bodies:
                 raise Busy("the bodies of all requests together are too large; try again in a second")
             parts.append(part)
@@ -131,45 +146,27 @@ class HttpApi:
 
     async def predict(self, request: Request) -> Response:
         """POST /predict."""
-        body = await self._body(request)
-        form = _form(request)
+        form, asked, single = await self._asked(request)
+        if _wants_text(request, form):
+            return _text(self.service.engine.predict(asked.rows), asked)
         explain = request.query_params.get("explain", "") in ("1", "true", "yes")
-        if form in ("vw", "libsvm"):
-            block = self._lines(body, form)
-            margins_only = _wants_text(request)
-            if margins_only:
-                return _text(self.service.engine.predict(block.rows), block.tags)
-            return _json(_tagged(self.service.predict_rows(block.rows, explain), block.tags))
-        rows, single = rows_of_body(body, form == "ndjson")
-        found = self.service.predict(rows, explain)
-        return _formed(found, single, form)
+        return _formed(self.service.predict(asked, explain), single, form)
 
     async def learn(self, request: Request) -> Response:
         """POST /learn."""
-        body = await self._body(request)
-        form = _form(request)
-        if form in ("vw", "libsvm"):
-            block = self._lines(body, form)
-            if np.isnan(block.y).any():
-                raise InputError(f"row {int(np.isnan(block.y).argmax())}: has no label. Nothing was learned.")
-            if _wants_text(request):
-                outcome = await self.service.outcome(block.rows, block.y, block.sample_weight)
-                return _text(outcome.margins, block.tags)
-            found = await self.service.learn_rows(block.rows, block.y, block.sample_weight)
-            return _learned(_tagged(found, block.tags), False, form)
-        rows, single = rows_of_body(body, form == "ndjson")
-        for place, row in enumerate(rows):
-            if row.label is None:
-                raise InputError(f"row {place}: label: there is none. Nothing was learned.")
-        return _learned(await self.service.learn(rows), single, form)
+        form, asked, single = await self._asked(request)
+        if _wants_text(request, form):
+            return _text((await self.service.outcome(asked)).margins, asked)
+        found = await self.service.learn(asked)
+        return _formed(found, single, form, 422 if all("error" in answer for answer in found) else 200)
 
-    def _lines(self, body: bytes, form: str) -> Any:
-        if body.count(b"\n") > self.service.limits.rows:
-            raise InputError(f"more than {self.service.limits.rows:,} lines in one request.")
-        block = self.service.reader.lines(body, form)
-        if not len(block):
-            raise InputError("the request holds not a single row.")
-        return block
+    async def _asked(self, request: Request) -> tuple[str, Asked, bool]:
+        """Return the form of a body, its rows, and True if it is one row and not a list."""
+        body, form = await self._body(request), _form(request)
+        if form in LINES:
+            return form, self.service.asked_lines(body, form), False
+        rows, single = rows_of_body(body, form == "ndjson")
+        return form, self.service.asked(rows), single
 
     async def label(self, request: Request) -> Response:
         """POST /label."""
@@ -177,8 +174,8 @@ class HttpApi:
         found = await self.service.label(labels)
         if single:
             return _json(found[0][1], found[0][0])
-        answers = [answer for _, answer in found]
-        return _json(answers, 200 if any(status == 200 for status, _ in found) or not found else found[0][0])
+        status = found[0][0] if found and all(status != 200 for status, _ in found) else 200
+        return _json([answer for _, answer in found], status)
 
     async def promote(self, request: Request) -> Response:
         """POST /promote."""
@@ -268,31 +265,23 @@ class HttpApi:
 
 def _form(request: Request) -> str:
     """Return the form of a request's body: json, ndjson, vw or libsvm."""
-    asked = request.query_params.get("format")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    found = asked or {
-        "application/x-ndjson": "ndjson",
-        "application/jsonl": "ndjson",
-        "application/ndjson": "ndjson",
-        "text/x-vw": "vw",
-        "text/plain": "vw",
-        "text/x-libsvm": "libsvm",
-    }.get(kind, "json")
-    if found not in ("json", "ndjson", "vw", "libsvm"):
+    found = request.query_params.get("format") or _KINDS.get(kind, "json")
+    if found not in ("json", "ndjson", *LINES):
         raise Bad("format: expected json, ndjson, vw or libsvm.")
     return found
 
 
-def _wants_text(request: Request) -> bool:
-    return request.headers.get("accept", "").startswith("text/plain")
+def _wants_text(request: Request, form: str) -> bool:
+    return form in LINES and request.headers.get("accept", "").startswith("text/plain")
 
 
-def _json(content: Any, status: int = 200) -> Response:
-    return Response(_JSON.encode(content), status, media_type="application/json")
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(_JSON.encode(content), status, headers, "application/json")
 
 
-def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
-    return Response(_JSON.encode({"error": why}), status, headers, "application/json")
+def _error(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+    return _json({"error": why}, status, headers)
 
 
 def _formed(found: list[dict[str, Any]], single: bool, form: str, status: int = 200) -> Response:
@@ -301,26 +290,9 @@ def _formed(found: list[dict[str, Any]], single: bool, form: str, status: int = 
     return _json(found[0] if single else found, status)
 
 
-def _learned(found: list[dict[str, Any]], single: bool, form: str) -> Response:
-    """Answers of rows that were learned; 422 where not one was."""
-    none = all("error" in answer for answer in found)
-    return _formed(found, single, form, 422 if none else 200)
-
-
-def _tagged(found: list[dict[str, Any]], tags: list[str] | None) -> list[dict[str, Any]]:
-    for answer, tag in zip(found, tags or (), strict=False):
-        if tag:
-            answer["tag"] = tag
-    return found
-
-
-def _text(margins: Any, tags: list[str] | None) -> Response:
+def _text(margins: Any, asked: Asked) -> Response:
     """A line for each row, as ``onsketch predict`` writes them."""
-    from onsketch.jobs.predictions import lines
-
     if margins.ndim != 1:
         raise InputError("lines as answers are for two labels and for numbers; ask for JSON.")
-    return Response(lines(margins, tags), media_type="text/plain")
-
-
-__all__ = ["HttpApi", "Row"]
+    tags = [note.get("tag", "") for note in asked.notes]
+    return Response(lines(margins, tags if any(tags) else None), media_type="text/plain")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,6 @@ from onsketch.jobs.serve.model import Learned, Model
 
 class Refused(OnsketchError):
     """A request that cannot be served now."""
-
-    status = 503
 
 
 class Busy(Refused):
@@ -30,17 +29,12 @@ class Stopping(Refused):
 class DiskFull(Refused):
     """The log cannot be written."""
 
-    status = 507
-
 
 class Broken(Refused):
     """Something failed after which learning must not go on."""
 
-    status = 500
 
-
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """Outcome of one request's rows."""
 
     margins: Floats
@@ -51,27 +45,36 @@ class Outcome:
 
 @dataclass
 class LearnRequest:
-    """A request on its way through the queue."""
+    """A request on its way through the queue. ``future`` gets the outcome when the rows are safe, or the error."""
 
     rows: Rows | None
     labels: Sequence[Any] | Floats
-    weights: Floats | None
-    done: Callable[[Outcome | Exception], None]
+    weights: Floats | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     result: Outcome | Exception | None = None
+    """The outcome once it is known, before the rows are safe."""
+    future: Future[Outcome] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        self.future.set_running_or_notify_cancel()  # a client that hangs up does not cancel it
 
     @property
     def count(self) -> int:
         """Rows."""
         return len(self.labels)
 
+    def answer(self) -> None:
+        """Hand over the result."""
+        if isinstance(self.result, Outcome):
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.result)
+
 
 def validate(model: Model, requests: list[LearnRequest]) -> tuple[Batch, Any, dict[int, str]]:
     """All rows with a label that the model can take; which rows of the requests they are; why the others not."""
     some = [request for request in requests if request.rows is not None]
-    notes: dict[str, Any] = {}
-    for request in requests:
-        notes.update(request.notes)
+    notes = {name: note for request in requests for name, note in request.notes.items()}
     if not some:
         return Batch(np.empty((0, 1)), np.empty(0), None, notes), np.empty(0, dtype=bool), {}
     rows = joined([request.rows for request in some if request.rows is not None])
@@ -112,10 +115,3 @@ def distribute_results(requests: list[LearnRequest], kept: Any, refused: dict[in
         request.result = Outcome(everywhere[start:stop], mine)
         start = stop
     return len(refused)
-
-
-def hand_over(requests: list[LearnRequest]) -> None:
-    """Give each request its outcome."""
-    for request in requests:
-        assert request.result is not None
-        request.done(request.result)

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, OptionError, shown
 from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
-from onsketch.data.task import Task
+from onsketch.data.task import TASKS, Task
 from onsketch.files import model_file
 from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.judging import Judge
+from onsketch.jobs.model import products_of
 from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.serve.watch import Watch
 from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 from onsketch.rows.hashing import DEFAULT_BITS
-from onsketch.rows.interactions import as_interactions
 from onsketch.rows.schema import Schema
 
 STEP_SECONDS = 0.001
@@ -38,14 +38,7 @@ UNLISTED = Schema(extra="learn").state()
 MOST_CLASSES = 1000
 """Most classes of a service; labels that differ in each row are not classes."""
 
-KINDS = {
-    "binary": "binary",
-    "classification": "binary",
-    "multiclass": "multiclass",
-    "classes": "multiclass",
-    "regression": "regression",
-}
-"""Values of ``--task`` and the kind of task that each stands for."""
+_MISSING = "it has no label."
 
 
 class Learned(NamedTuple):
@@ -85,7 +78,6 @@ class Model(Training):
 
     def ready(self) -> Model:
         """Count what is learned from now on, too, and return the model."""
-        self.kind = KINDS[self.task.kind]
         self.quality = Watch(self.task, self.loss)
         self.on_judged = self.quality.add
         return self
@@ -96,18 +88,22 @@ class Model(Training):
         return self.task.names if self.task.many and self.task.names is not None else []
 
     @property
+    def kind(self) -> str:
+        """The task: binary, multiclass or regression."""
+        return "binary" if self.task.signs else self.task.kind
+
+    @property
     def meaning(self) -> tuple[Any, ...]:
         """Meaning of the labels, for comparison with another model; the negative label may still be unknown."""
-        return self.kind, self.task.positive, self.task.named, self.task.names
+        return self.task.kind, self.task.positive, self.task.named, self.task.names
 
     @property
     def encoding(self) -> tuple[Any, ...]:
         """All that decides the columns of a row, for comparison with another model."""
         read = self.reading
-        quadratic, cubic, interact = (read.get(name) or () for name in ("quadratic", "cubic", "interact"))
         filters = [sorted(read.get(name) or ()) for name in ("ignore", "keep")]
         others = read.get("bits") or DEFAULT_BITS, read.get("missing") or "indicate", read.get("zero_based", True)
-        return self.schema or UNLISTED, as_interactions(quadratic, cubic, interact), filters, others
+        return self.schema or UNLISTED, products_of(read), filters, others
 
     @property
     def rows(self) -> int:
@@ -118,61 +114,48 @@ class Model(Training):
 
     def admit(self, labels: Sequence[Any] | Floats) -> CheckedLabels:
         """Labels as numbers. Nothing is changed: ``begin`` does that."""
-        if self.task.many:
-            return self._classes(labels)
-        codes, refused = np.empty(len(labels)), {}
+        known = {name: code for code, name in enumerate(self.task.names or ())}
+        refused: dict[int, str] = {}
         if isinstance(labels, np.ndarray) and self.task.named is None and self.task.names is None:
             codes = labels.copy()
         else:
+            codes = np.full(len(labels), np.nan)
             for row, label in enumerate(labels):
                 try:
-                    codes[row] = self._number(label)
+                    codes[row] = self._code(label, known)
                 except InputError as error:
-                    codes[row], refused[row] = np.nan, str(error)
-        if self.kind == "regression":
+                    refused[row] = str(error)
+        if self.task.kind == "regression":
             least = 0.0 if self.learner.loss == "poisson" else -LARGEST
             unfit = ~((codes >= least) & (codes <= LARGEST))
         else:
             unfit = (codes != 1.0) & (codes != 0.0) & (codes != -1.0) if self._usual else self.task.strange(codes)
-        if unfit.any():
-            for row in np.flatnonzero(unfit).tolist():
-                refused.setdefault(row, f"label: {codes[row]:g}: {self._expected()}")
-            codes[unfit] = np.nan
-        return CheckedLabels(codes, refused, [])
+        for row in np.flatnonzero(unfit).tolist():
+            why = _MISSING if np.isnan(codes[row]) else f"label: {codes[row]:g}: {self._expected()}"
+            refused.setdefault(row, why)
+            codes[row] = np.nan
+        return CheckedLabels(codes, refused, list(known)[len(self.classes) :] if self.task.many else [])
 
-    def _number(self, label: Any) -> float:
-        """A label as the task has it before it becomes a sign."""
-        plain = isinstance(label, (bool, int, float, str, np.floating)) and label == label and label != ""
-        if plain:
-            try:
-                if self.task.named is not None:
-                    return 1.0 if class_name(label) == class_name(_parsed(self.task.named)) else -1.0
-                if self.task.names is not None:
-                    return float(self.task.names.index(class_name(label)))
-                if not isinstance(label, str):
-                    return float(label)
-            except (OverflowError, ValueError):
-                pass
+    def _code(self, label: Any, known: dict[str, int]) -> float:
+        """A label as the task has it before it becomes a sign; a new class of many is added to ``known``."""
+        if label is None or label == "" or label != label:
+            raise InputError(_MISSING)
+        if isinstance(label, (bool, int, float, str)):
+            if self.task.named is not None:
+                return 1.0 if class_name(label) == class_name(_parsed(self.task.named)) else -1.0
+            if self.task.names is not None:
+                name = class_name(label)
+                if self.task.many and name not in known:
+                    if len(known) >= MOST_CLASSES or len(name) > 200:
+                        raise InputError(
+                            f"label: {shown(name)} would be one class more than {MOST_CLASSES:,}, the limit."
+                        )
+                    known[name] = len(known)
+                if name in known:
+                    return float(known[name])
+            elif not isinstance(label, str):
+                return _as_float(label)
         raise InputError(f"label: {shown(label)}: {self._expected()}")
-
-    def _classes(self, labels: Sequence[Any] | Floats) -> CheckedLabels:
-        """Codes of classes; new ones get the next codes, in order."""
-        known = {name: code for code, name in enumerate(self.classes)}
-        codes, refused = np.full(len(labels), np.nan), {}
-        fresh: list[str] = []
-        for row, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
-            if not isinstance(label, (str, bool, int, float)) or label != label or label == "":
-                refused[row] = f"label: expected a word or a number, found {shown(label)}."
-                continue
-            name = shown(label) if isinstance(label, int) and abs(label) > LARGEST else class_name(label)
-            if name not in known:
-                if len(known) >= MOST_CLASSES or len(name) > 200:
-                    refused[row] = f"label: {shown(name)} would be one class more than {MOST_CLASSES:,}, the limit."
-                    continue
-                known[name] = len(known)
-                fresh.append(name)
-            codes[row] = known[name]
-        return CheckedLabels(codes, refused, fresh)
 
     @property
     def _usual(self) -> bool:
@@ -180,11 +163,11 @@ class Model(Training):
         return self.task.positive == 1.0 and self.task.negative in (None, 0.0, -1.0) and self.task.names is None
 
     def _expected(self) -> str:
-        if self.kind == "regression" and self.learner.loss == "poisson":
+        if self.task.kind == "regression" and self.learner.loss == "poisson":
             return "this model learns counts, 0 or more."
-        if self.kind == "regression":
+        if self.task.kind == "regression":
             return f"this model learns numbers, finite and within ±{LARGEST:g}."
-        if self.task.named is not None:
+        if self.task.named is not None or self.task.many:
             return "expected a word or a number."
         if self._usual:
             return (
@@ -202,7 +185,7 @@ class Model(Training):
 
     def begin(self, batch: Batch) -> None:
         """Take over new labels of a batch: the label of the other class, or new classes."""
-        if self.kind == "binary" and self.task.negative is None:
+        if self.task.signs and self.task.negative is None:
             others = batch.labels[batch.labels != 1.0]
             if others.size:
                 self.task = replace(self.task, negative=float(others[0]))
@@ -283,7 +266,15 @@ def class_name(label: Any) -> str:
     >>> class_name(True), class_name(2.0), class_name("2"), class_name("red")
     ('1', '2', '2', 'red')
     """
-    return label if isinstance(label, str) else f"{float(label):g}"
+    return label if isinstance(label, str) else f"{_as_float(label):g}"
+
+
+def _as_float(label: float) -> float:
+    """A number as a float: an integer beyond them all is infinite."""
+    try:
+        return float(label)
+    except OverflowError:
+        return np.inf
 
 
 def _parsed(named: str) -> Any:
@@ -295,22 +286,18 @@ def _parsed(named: str) -> Any:
 
 def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str, Any]) -> Model:
     """An empty model for a task."""
-    kind = KINDS.get(task)
-    if kind is None:
-        raise OptionError(f"task={task!r}: expected binary, multiclass or regression.", task=task)
+    if task not in TASKS:
+        raise OptionError(f"task={task!r}: expected {', '.join(TASKS)}.", task=task)
+    many, real = task == "multiclass", task == "regression"
     named, loss = reading.get("positive"), options.get("loss")
-    if kind != "regression" and asked_task(None, loss) == "regression":
+    if not real and asked_task(None, loss) == "regression":
         raise OptionError(f"--loss {loss} is for numbers: it goes with --task regression.")
-    if kind != "binary" and named is not None:
+    if (many or real) and named is not None:
         raise OptionError(f"--positive names a class; it does not go with --task {task}.")
-    if kind == "regression":
-        meaning = Task("regression")
-    elif kind == "multiclass":
-        meaning = Task("multiclass", names=[])
-    elif named is not None:
-        meaning = Task("classification", -1.0, 1.0, str(named))
+    if many or real:
+        meaning = Task(task, names=[] if many else None)
     else:
-        meaning = Task("classification", None, 1.0)
+        meaning = Task("classification", None if named is None else -1.0, 1.0, named and str(named))
     model = Model(Plan([], method, options, reading))
     model.schema = None if reading.get("format") == "libsvm" else UNLISTED
     return _empty(model, meaning)

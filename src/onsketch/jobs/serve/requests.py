@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -35,6 +36,7 @@ class Label(msgspec.Struct, forbid_unknown_fields=True):
 _ROWS = msgspec.json.Decoder(Row | list[Row])
 _ROW = msgspec.json.Decoder(Row)
 _LABELS = msgspec.json.Decoder(Label | list[Label])
+_UNREADABLE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 class Bad(InputError):
@@ -44,26 +46,22 @@ class Bad(InputError):
 def rows_of_body(body: bytes, ndjson: bool) -> tuple[list[Row], bool]:
     """Return the rows of a body, and True if it is one row and not a list."""
     try:
-        if ndjson:
-            return _ROW.decode_lines(body), False
-        found = _ROWS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Bad(_words(error) + _remedy(body, ndjson)) from None
-    return (found, False) if isinstance(found, list) else ([found], True)
+        return _decoded(_ROW.decode_lines if ndjson else _ROWS.decode, body)
+    except Bad as error:
+        raise Bad(f"{error}{_remedy(body, ndjson)}") from None
 
 
 def labels_of_body(body: bytes) -> tuple[list[Label], bool]:
     """Return the labels of a body with the ids of their rows, and True if it is one label and not a list."""
+    return _decoded(_LABELS.decode, body)
+
+
+def _decoded(decode: Callable[[bytes], Any], body: bytes) -> tuple[list[Any], bool]:
     try:
-        found = _LABELS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Bad(_words(error)) from None
+        found = decode(body)
+    except _UNREADABLE as error:  # msgspec names the place as ``$[2].features``
+        raise Bad(f"not a body of this kind: {str(error) or type(error).__name__}") from None
     return (found, False) if isinstance(found, list) else ([found], True)
-
-
-def _words(error: Exception) -> str:
-    """Msgspec names the place as ``$[2].features``."""
-    return f"not a body of this kind: {error}" if str(error) else f"not a body of this kind ({type(error).__name__})"
 
 
 def _remedy(body: bytes, ndjson: bool) -> str:
@@ -74,7 +72,7 @@ def _remedy(body: bytes, ndjson: bool) -> str:
     """
     try:
         found = msgspec.json.decode(body.split(b"\n", 1)[0] if ndjson else body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return ""
     row = found[0] if isinstance(found, list) and found else found
     if not isinstance(row, dict) or "features" in row or not row:

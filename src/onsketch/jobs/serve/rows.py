@@ -20,12 +20,12 @@ from onsketch.data.cursor import AT, BAD_AT, CODE, COUNT, ROWS
 from onsketch.data.numbers import PADDING
 from onsketch.data.text import TextFormat, _bad_line
 from onsketch.data.usable import refuse_initial
+from onsketch.jobs.model import encoder_of
 from onsketch.jobs.plans import NAMED_VALUES
 from onsketch.jobs.serve.batch import Rows
 from onsketch.jobs.serve.model import Model
 from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
-from onsketch.rows.interactions import as_interactions
 from onsketch.rows.names import Names
 from onsketch.rows.schema import Schema, is_gap, number_of
 from onsketch.rows.sparse import Sparse
@@ -58,11 +58,8 @@ class RowReader:
         self._table = schema is not None and Schema.from_state(schema).extra != "learn"
         self._format = model.format
         if self._table or self.hashed:
-            products = {name: model.reading.get(name, ()) for name in ("quadratic", "cubic", "interact")}
-            collected = Names(names, _MOST_NAMES)
             found = Schema(extra="learn") if schema is None else Schema.from_state(schema)
-            missing = model.reading.get("missing") or "indicate"
-            self._encoder = Encoder(found, bits, missing, collected, as_interactions(**products))
+            self._encoder = encoder_of(found, self.reading, Names(names, _MOST_NAMES))
 
     def objects(self, features: Sequence[Any]) -> Rows:
         """Rows from objects or lists. An InputError names row and field."""

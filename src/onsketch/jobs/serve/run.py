@@ -19,7 +19,9 @@ import numpy as np
 import uvicorn
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
+from onsketch.jobs.serve.batch import Batch, Rows
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
 from onsketch.jobs.serve.http import HttpApi
 from onsketch.jobs.serve.limits import Limits, limited
@@ -28,9 +30,13 @@ from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.vw_daemon import VWDaemon
+from onsketch.rows.hashing import DEFAULT_BITS
 
 _SWITCH = 0.0005
 """Seconds for which one thread may hold Python to itself; the usual 5 ms would be what a prediction waits."""
+
+_DENSE = 4096
+"""Width of rows from which on they are warmed up as sparse ones."""
 
 
 @dataclass(frozen=True)
@@ -145,23 +151,12 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
 
 def warm_up(model: Model) -> None:
     """Let everything be compiled or loaded before the first request."""
-    twin = model.copy()
-    width = max(model.learner.n_features, 1)
-    row = np.zeros((1, width)) if width < 4096 else None
-    from onsketch.data.json_rows import rows_of
-
-    rows: Any = row
-    if row is None or not model.learner.n_features:
-        rows = rows_of([{"a": 1.0}], max(width - 1, 1).bit_length() if model.learner.n_features else 18)
+    twin, width, many = model.copy(), model.learner.n_features, model.task.many
+    bits = (width - 1).bit_length() if width else DEFAULT_BITS
+    rows: Rows = np.zeros((1, width)) if 0 < width < _DENSE else rows_of([{"a": 1.0}], bits)
+    label = np.array([0.0 if many else model.task.positive or 1.0])
+    notes = {"classes": ["a"]} if many and not model.classes else {}
     with contextlib.suppress(ValueError):
-        from onsketch.jobs.serve.batch import Batch
-
-        label = np.array([1.0])
-        notes = {"classes": ["a"]} if model.kind == "multiclass" and not model.classes else {}
-        if model.kind == "multiclass":
-            label = np.array([0.0])
-        elif model.kind == "binary":
-            label = np.array([float(model.task.positive or 1.0)])
         twin.learn(Batch(rows, label, None, notes))
         twin.predict(rows)
 
@@ -172,7 +167,6 @@ async def serve(
     """Listen until a signal arrives or ``Running.stop`` is called, then drain."""
     loop = asyncio.get_running_loop()
     service = Service(engine, wish.limits)
-    service.attach(loop)
     tokens = () if wish.tokens is None else read_tokens(wish.tokens)
     api = HttpApi(service, Access(tokens, is_loopback(wish.host)))
     limits = wish.limits

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import onsketch
 from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
+from onsketch.data.block import Block
 from onsketch.jobs.serve.answers import answers, contributions
 from onsketch.jobs.serve.batch import Floats, Rows, joined, part_of
 from onsketch.jobs.serve.engine import Engine
-from onsketch.jobs.serve.learn_requests import LearnRequest, Outcome, hand_over
+from onsketch.jobs.serve.learn_requests import LearnRequest, Outcome
 from onsketch.jobs.serve.limits import Limits
+from onsketch.jobs.serve.model import Model
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.waiting import Waiting, Waitlist
 
 if TYPE_CHECKING:
     from onsketch.jobs.serve.consume import Consumer
+
+
+class Asked(NamedTuple):
+    """The rows of a request, in whatever form it was."""
+
+    rows: Rows
+    labels: Sequence[Any] | Floats
+    """None or NaN where a row has no label."""
+    weights: Floats | None
+    notes: Sequence[dict[str, Any]]
+    """Parts of the answer to each row: its tag, and the names that were left out."""
+    ids: Sequence[str | int | None] = ()
+
+    def noted(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The answers to the rows with their notes and ids."""
+        for answer, note in zip(found, self.notes, strict=True):
+            answer.update(note)
+        for answer, id in zip(found, self.ids, strict=False):
+            if id is not None:
+                answer["id"] = id
+        return found
 
 
 class Service:
@@ -38,192 +60,142 @@ class Service:
         self.reader = RowReader(model, self.names, self.limits.features)
         self.began = time.time()
         self.consumer: Consumer | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answers of the engine come into this loop, all that are ready at once."""
-        self._loop, mine = loop, threading.get_ident()
+    # Rows ---------------------------------------------------------------------------------------------------
 
-        def deliver(requests: list[LearnRequest]) -> None:
-            if threading.get_ident() == mine:
-                hand_over(requests)
-            else:
-                loop.call_soon_threadsafe(hand_over, requests)
-
-        self.engine.deliver = deliver
-
-    # Predicting -------------------------------------------------------------------------------------------
-
-    def predict(self, rows: list[Row], explain: bool = False) -> list[dict[str, Any]]:
-        """Answers for rows; those with an id wait for their labels from now on."""
-        matrix = self.matrix(rows)
-        found = self.predict_rows(matrix, explain)
-        for place, row in enumerate(rows):
-            if ignored := self.reader.ignored(row.features):
-                found[place]["ignored"] = ignored
-            if row.tag is not None:
-                found[place]["tag"] = row.tag
-            if row.id is not None:
-                weight = None if row.weight is None else _weight(row.weight, place)
-                self.waitlist.put(self.waitlist.key(row.id), _owned(matrix, place), weight, dict(found[place]))
-                found[place]["id"] = row.id
-        return found
-
-    def predict_rows(self, matrix: Rows, explain: bool = False) -> list[dict[str, Any]]:
-        """Answers for rows of the model's own columns."""
-        engine = self.engine
-        margins = engine.predict(matrix)
-        found = answers(engine.model, margins)
-        if explain:
-            shares = engine.between_steps(lambda model: contributions(model, matrix, margins, self.names))
-            for answer, share in zip(found, shares, strict=True):
-                answer["contributions"] = share
-        return found
-
-    def matrix(self, rows: Sequence[Row]) -> Rows:
-        """Rows of the model's own columns."""
-        if len(rows) > self.limits.rows:
-            raise InputError(f"{len(rows):,} rows in one request; the limit is {self.limits.rows:,}.")
-        if not rows:
-            raise InputError("the request holds not a single row.")
-        words = sum(isinstance(row.features, str) for row in rows)
-        if words == 0:
-            return self.reader.objects([row.features for row in rows])
-        if words < len(rows):
+    def asked(self, rows: Sequence[Row]) -> Asked:
+        """Rows that were sent as objects, lists or lines within JSON."""
+        self._check_count(len(rows))
+        features, words = [row.features for row in rows], sum(isinstance(row.features, str) for row in rows)
+        if 0 < words < len(rows):
             raise InputError("some rows are objects and some are lines; send them apart.")
-        lines = [str(row.features) for row in rows]
+        matrix = self._lines_within(features) if words else self.reader.objects(features)
+        notes = []
+        for row in rows:
+            ignored, note = self.reader.ignored(row.features), {} if row.tag is None else {"tag": row.tag}
+            notes.append({"ignored": ignored, **note} if ignored else note)
+        labels, weights = [row.label for row in rows], _weights([row.weight for row in rows])
+        return Asked(matrix, labels, weights, notes, [row.id for row in rows])
+
+    def _lines_within(self, lines: Sequence[Any]) -> Rows:
         for place, line in enumerate(lines):
             if "\n" in line:
                 raise InputError(f"row {place}: features: a line has no line break in it.")
         block = self.reader.lines("\n".join(lines).encode(), "vw" if "|" in lines[0] else "libsvm")
-        if len(block) != len(rows):
+        if len(block) != len(lines):
             raise InputError("features: a line is empty.")
         return block.rows
 
-    # Learning ---------------------------------------------------------------------------------------------
+    def asked_lines(self, text: bytes, form: str) -> Asked:
+        """Rows that were sent as lines."""
+        self._check_count(1 + text.rstrip(b"\n").count(b"\n"))
+        block: Block = self.reader.lines(text, form)
+        self._check_count(len(block))
+        notes = [{"tag": tag} if tag else {} for tag in block.tags or [""] * len(block)]
+        return Asked(block.rows, block.y, block.sample_weight, notes)
 
-    async def learn(self, rows: list[Row]) -> list[dict[str, Any]]:
+    def _check_count(self, count: int) -> None:
+        if count > self.limits.rows:
+            raise InputError(f"{count:,} rows in one request; the limit is {self.limits.rows:,}.")
+        if not count:
+            raise InputError("the request holds not a single row.")
+
+    # Predicting ---------------------------------------------------------------------------------------------
+
+    def predict(self, asked: Asked, explain: bool = False) -> list[dict[str, Any]]:
+        """Answers for rows; those with an id wait for their labels from now on."""
+        margins = self.engine.predict(asked.rows)
+        found = answers(self.engine.model, margins)
+        if explain:
+            shares = self.engine.between_steps(lambda model: contributions(model, asked.rows, margins, self.names))
+            for answer, share in zip(found, shares, strict=True):
+                answer["contributions"] = share
+        for place, id in enumerate(asked.ids):
+            if id is not None:
+                weight = None if asked.weights is None else float(asked.weights[place])
+                predicted = {**found[place], **asked.notes[place]}
+                self.waitlist.put(self.waitlist.key(id), _owned(asked.rows, place), weight, predicted)
+        return asked.noted(found)
+
+    # Learning -----------------------------------------------------------------------------------------------
+
+    async def learn(self, asked: Asked) -> list[dict[str, Any]]:
         """Learn rows; answers with the predictions made before each was learned."""
-        matrix = self.matrix(rows)
-        labels = [row.label for row in rows]
-        weights = None
-        if any(row.weight is not None for row in rows):
-            weights = np.array([1.0 if row.weight is None else _weight(row.weight, k) for k, row in enumerate(rows)])
-        found = await self.learn_rows(matrix, labels, weights)
-        for answer, row in zip(found, rows, strict=True):
-            if ignored := self.reader.ignored(row.features):
-                answer["ignored"] = ignored
-            if row.tag is not None:
-                answer["tag"] = row.tag
-            if row.id is not None:
-                answer["id"] = row.id
-        return found
+        return asked.noted(self._answers_of(await self.outcome(asked)))
 
-    async def learn_rows(
-        self, matrix: Rows, labels: Sequence[Any] | Floats, weights: Floats | None
-    ) -> list[dict[str, Any]]:
-        """The same for rows of the model's own columns."""
-        outcome = await self.outcome(matrix, labels, weights)
-        return self.answers_of(outcome)
+    async def outcome(self, asked: Asked) -> Outcome:
+        """Queue rows and wait until they are learned and safe; nothing is learned if a label is unfit."""
+        refused = self.engine.model.admit(asked.labels).refused
+        if refused:
+            row, why = next(iter(refused.items()))
+            raise InputError(f"row {row}: {why} Nothing was learned.")
+        return await self.queued(LearnRequest(asked.rows, asked.labels, asked.weights))
 
-    def answers_of(self, outcome: Outcome) -> list[dict[str, Any]]:
-        """An answer for each row of a request that was learned."""
+    async def queued(self, request: LearnRequest) -> Outcome:
+        """Queue rows in the engine and wait for the outcome."""
+        self.engine.submit(request)
+        if request.future.done():  # learned at once
+            return request.future.result()
+        return await asyncio.wrap_future(request.future)
+
+    def _answers_of(self, outcome: Outcome) -> list[dict[str, Any]]:
         found = answers(self.engine.model, outcome.margins)
         for row, why in outcome.refused.items():
             found[row] = {"error": why}
         return found
 
-    async def outcome(self, matrix: Rows, labels: Sequence[Any] | Floats, weights: Floats | None) -> Outcome:
-        """Queue rows and wait until they are learned and safe."""
-        refused = self.engine.model.admit(labels).refused
-        if refused:
-            row, why = next(iter(refused.items()))
-            raise InputError(f"row {row}: {why} Nothing was learned.")
-        return await self.queued(matrix, labels, weights)
-
-    async def queued(
-        self, matrix: Rows | None, labels: Sequence[Any] | Floats, weights: Floats | None, notes: Any = None
-    ) -> Outcome:
-        """Queue rows in the engine and wait for the outcome."""
-        assert self._loop is not None
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-
-        def done(result: Outcome | Exception) -> None:
-            if future.cancelled():
-                return
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
-
-        self.engine.submit(LearnRequest(matrix, labels, weights, done, notes or {}))
-        return await future
-
-    async def label(self, labels: list[Label]) -> list[tuple[int, dict[str, Any]]]:
+    async def label(self, labels: Sequence[Label]) -> list[tuple[int, dict[str, Any]]]:
         """Learn rows that were predicted before under their ids, all together; a status and an answer for each."""
-        if len(labels) > self.limits.rows:
-            raise InputError(f"{len(labels):,} labels in one request; the limit is {self.limits.rows:,}.")
-        weights = [None if one.weight is None else _weight(one.weight, place) for place, one in enumerate(labels)]
+        if labels:
+            self._check_count(len(labels))
+        _weights([one.weight for one in labels])
         refused = self.engine.model.admit([one.label for one in labels]).refused
         found: list[tuple[int, dict[str, Any]]] = []
         taken: dict[int, Waiting] = {}
         for place, one in enumerate(labels):
-            key, status = self.waitlist.key(one.id), 422
-            waiting, why = self.waitlist.get(key), refused.get(place)
-            if waiting is None:
-                status, why = self.waitlist.why_not(key)
-            elif why is None:
+            key = self.waitlist.key(one.id)
+            waiting = self.waitlist.get(key)
+            status, why = self.waitlist.why_not(key) if waiting is None else (422, refused.get(place))
+            if waiting is not None and why is None:
                 self.waitlist.done(key)  # before it is learned, so that a second label is refused
                 taken[place] = waiting
             found.append((status, {"id": one.id, "error": why}))
         if not taken:
             return found
-        given = [taken[place].weight if weights[place] is None else weights[place] for place in taken]
+        given, rows = [labels[place] for place in taken], list(taken.values())
+        weights = [row.weight if one.weight is None else one.weight for one, row in zip(given, rows, strict=True)]
+        request = LearnRequest(joined([row.rows for row in rows]), [one.label for one in given], _weights(weights))
         try:
-            outcome = await self.queued(
-                joined([waiting.rows for waiting in taken.values()]),
-                [labels[place].label for place in taken],
-                np.array([1.0 if weight is None else weight for weight in given])
-                if given != [None] * len(given)
-                else None,
-            )
+            outcome = await self.queued(request)
         except Exception:
-            for place, waiting in taken.items():
-                self.waitlist.put(self.waitlist.key(labels[place].id), waiting.rows, waiting.weight, waiting.predicted)
+            for one, row in zip(given, rows, strict=True):
+                self.waitlist.put(self.waitlist.key(one.id), row.rows, row.weight, row.predicted)
                 self.waitlist.labelled -= 1
             raise
-        for k, (place, answer) in enumerate(zip(taken, self.answers_of(outcome), strict=True)):
-            status = 422 if k in outcome.refused else 200
-            found[place] = (
-                status,
-                {"id": labels[place].id, "predicted": {**taken[place].predicted, "id": labels[place].id}, **answer},
-            )
+        for (place, row), answer in zip(taken.items(), self._answers_of(outcome), strict=True):
+            id = {"id": labels[place].id}
+            answer = {**id, "predicted": {**row.predicted, **id}, **answer}
+            found[place] = 422 if "error" in answer else 200, answer
         return found
 
     async def promote(self) -> dict[str, Any]:
         """Let the second model answer from now on; the first one continues to learn."""
         if self.engine.shadow is None:
             raise InputError("there is no second model; start the service with --shadow.")
-        await self.queued(None, [], None, {"promote": True})
+        await self.queued(LearnRequest(None, [], notes={"promote": True}))
         return self.status()
 
-    # Status ------------------------------------------------------------------------------------------
+    # Status -------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """Return the answer to GET /status."""
-        engine = self.engine
-        model = engine.model
-        progress = model.progress
-        learner = model.learner
-        name = getattr(getattr(learner, "method", None), "name", None) or type(learner).__name__
+        engine, learner = self.engine, self.engine.model.learner
         found = {
-            "rows": progress.rows,
+            **_quality(engine.model),
             "version": onsketch.__version__,
-            "learner": name,
-            "task": model.kind,
+            "learner": getattr(getattr(learner, "method", None), "name", None) or type(learner).__name__,
+            "task": engine.model.kind,
             "ready": engine.ready,
-            "average": {"loss": progress.mean_loss, "error": progress.error},
-            "since_start": model.quality.figures(),
             "queue": engine.queued,
             "durability": engine.durability,
             "disk_full": engine.disk_full,
@@ -233,20 +205,21 @@ class Service:
             "seconds": round(time.time() - self.began, 3),
             "features": learner.n_features,
         }
-        if model.kind == "multiclass":
-            found["classes"] = model.classes
+        if engine.model.task.many:
+            found["classes"] = engine.model.classes
         if engine.shadow is not None:
-            progress = engine.shadow.progress
-            found["shadow"] = {
-                "rows": progress.rows,
-                "average": {"loss": progress.mean_loss, "error": progress.error},
-                "since_start": engine.shadow.quality.figures(),
-            }
+            found["shadow"] = _quality(engine.shadow)
         if engine.position:
             found["position"] = engine.position
         if self.consumer is not None:
             found["stream"] = self.consumer.figures
         return found
+
+
+def _quality(model: Model) -> dict[str, Any]:
+    progress = model.progress
+    average = {"loss": progress.mean_loss, "error": progress.error}
+    return {"rows": progress.rows, "average": average, "since_start": model.quality.figures()}
 
 
 def _owned(matrix: Rows, place: int) -> Rows:
@@ -257,7 +230,11 @@ def _owned(matrix: Rows, place: int) -> Rows:
     return part._replace(data=part.data.copy(), indices=part.indices.copy(), indptr=part.indptr.copy())
 
 
-def _weight(weight: float, place: int) -> float:
-    if not 0.0 <= weight <= LARGEST:
-        raise InputError(f"row {place}: weight: {weight:g} is no weight: weights are finite and not negative.")
-    return weight
+def _weights(given: Sequence[float | None]) -> Floats | None:
+    """Weights of rows, 1 where there is none; None if there are none at all."""
+    for place, weight in enumerate(given):
+        if weight is not None and not 0.0 <= weight <= LARGEST:
+            raise InputError(f"row {place}: weight: {weight:g} is no weight: weights are finite and not negative.")
+    if not any(weight is not None for weight in given):
+        return None
+    return np.array([1.0 if weight is None else weight for weight in given])

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from onsketch.core.errors import InputError
-from onsketch.jobs.serve.batch import chosen_of
-from onsketch.jobs.serve.learn_requests import Refused
+from onsketch.jobs.serve.batch import part_of
+from onsketch.jobs.serve.learn_requests import Busy, LearnRequest, Refused
 from onsketch.jobs.serve.service import Service
 
 _AT_ONCE = 1 << 18
@@ -104,9 +104,7 @@ class VWDaemon:
         found: list[str] = []
         edges = [0, *(np.flatnonzero(np.diff(labelled)) + 1).tolist(), len(block)]
         for start, stop in zip(edges[:-1], edges[1:], strict=True):
-            chosen = np.zeros(len(block), dtype=bool)
-            chosen[start:stop] = True
-            rows = block.rows if stop - start == len(block) else chosen_of(block.rows, chosen)
+            rows = part_of(block.rows, start, stop)
             if labelled[start]:
                 weights = None if block.sample_weight is None else block.sample_weight[start:stop]
                 margins = await self._learned(rows, block.y[start:stop], weights)
@@ -122,9 +120,9 @@ class VWDaemon:
         """Margins before learning; where the queue is full the client waits, as it would for VW."""
         while True:
             try:
-                return (await self.service.queued(rows, labels, weights)).margins
+                return (await self.service.queued(LearnRequest(rows, labels, weights))).margins
             except Refused as error:
-                if error.status != 503 or not self.service.engine.ready:
+                if not (isinstance(error, Busy) and self.service.engine.ready):
                     return self.service.engine.predict(rows)  # cannot be learned now: a prediction is still one
                 await asyncio.sleep(0.05)
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from onsketch.rows.schema import (
     NUMERIC_KINDS,
     ORDERS,
     PAIRS,
+    PLAIN,
     TRUTHS,
     Field,
     Schema,
@@ -41,7 +43,7 @@ _LIKELY = {
 
 _ROW_NUMBERS = re.compile(r"|unnamed: 0|rowid|(.*[ _-])?(id|index|row)", re.IGNORECASE)
 """Names of columns of row numbers and of keys."""
-_CODE = re.compile(r"0\d+$")
+_CODE = re.compile(r"\s*0\d+\s*")
 _DATED = re.compile(r"(?=.*\d).{2,}[-/. ].*")
 """Texts that may be dates."""
 _LONGEST_DATE = 50
@@ -53,6 +55,7 @@ _ENOUGH = 100
 """Sample size from which a column without repeated values counts as a row name."""
 
 MISSING = ("error", "zero", "indicate")
+_TRUTH = (bool, np.bool_)
 _REASONS = {"": "", "dmy": "day first", "mdy": "month first"}
 
 
@@ -161,20 +164,19 @@ def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto") -
         numbers = others if comma else numbers
     words = sum(count for (_, count), value in zip(different, numbers, strict=True) if value is None)
     rows = sum(count for _, count in different)
-    texts = [cell.strip() for cell, _ in different if isinstance(cell, str)]
-    truths = all(type(cell) in (str, bool, np.bool_) for cell, _ in different) and all(map(TRUTHS.__contains__, texts))
-    lengths = sum(count * len(cell.split()) for cell, count in different if isinstance(cell, str))
+    wordy = 2 * words > rows
+    truths = all(cell.strip() in TRUTHS if type(cell) is str else type(cell) in _TRUTH for cell, _ in different)
     return Sampled(
         words / max(rows, 1),
         rows < len(cells),
         rows,
         len(different),
         not words and all(value.is_integer() for value in numbers if value is not None and abs(value) < 1e300),
-        any(text[:1] == "0" and _CODE.match(text) for text in texts),
+        any(map(_CODE.fullmatch, [cell for cell, _ in different if isinstance(cell, str)])),
         rows > 0 and truths,
         comma=comma,
-        dates=_dates([cell for cell, _ in different]) if 2 * words > rows else {},
-        lengths=lengths / rows if 2 * words > rows else 0.0,
+        dates=_dates([cell for cell, _ in different]) if wordy else {},
+        lengths=sum(count * len(str(cell).split()) for cell, count in different) / rows if wordy else 0.0,
     )
 
 
@@ -188,8 +190,8 @@ def _dates(cells: Sequence[Any]) -> dict[str, int]:
         return {}
     found = {}
     for order in orders:
-        seconds = [second_of(cell, ORDERS[order]) for cell in cells]
-        if None not in seconds:
+        seconds = list(takewhile(lambda second: second is not None, (second_of(cell, ORDERS[order]) for cell in cells)))
+        if len(seconds) == len(cells):
             found[order] = min(second // 86400 for second in seconds if second is not None)
             if order == "":
                 break
@@ -214,8 +216,8 @@ def refuse_changed(path: str, fields: Iterable[Field], sample: Mapping[str, Sequ
 
 def number(cell: Any, comma: bool = False) -> float | None:
     """Return a cell as a number, NaN and infinities included, None for a word. Only for the first rows and options."""
-    if type(cell) is float:
-        return cell
+    if type(cell) is float or (type(cell) is str and not comma and PLAIN.fullmatch(cell)):
+        return float(cell)
     if hasattr(cell, "isoformat") or (isinstance(cell, str) and cell.strip() in TRUTHS):  # dates have a float, too
         return None
     found = number_of(cell, comma) if isinstance(cell, str) else None

@@ -14,6 +14,7 @@ from onsketch.rows.sparse import Sparse
 
 ENVELOPE = ("label", "weight", "tag")
 """Keys next to ``features`` in an envelope object."""
+_LONGEST = max(map(len, LABEL_NAMES))
 
 
 class Example(NamedTuple):
@@ -46,9 +47,10 @@ def example(row: Any, label: str | None = "auto", weight: str | None = None, tag
     Example(features={'age': 3}, label='yes', weight=None, tag=None)
     """
     keys = roles_of(row, label, weight, tag)
-    parts = [None if name is None else row.get(name) for name in keys]
-    features = row["features"] if keys is ENVELOPE else {n: value for n, value in row.items() if n not in keys}
-    return Example(features, *parts)
+    if keys is ENVELOPE:
+        return Example(row["features"], *map(row.get, keys))
+    features = dict(row)
+    return Example(features, *[features.pop(name, None) for name in keys])
 
 
 def roles_of(
@@ -57,8 +59,8 @@ def roles_of(
     """Return the keys of label, weight and tag in an object; ``ENVELOPE`` for an envelope."""
     if not isinstance(row, Mapping):
         raise InputError(f"expected an object, found {shown(row)}.")
-    whole = {*ENVELOPE, "features"}
-    if isinstance(row.get("features"), (Mapping, list)) and row.keys() | {label, weight, tag} - {None, "auto"} <= whole:
+    inner = isinstance(row.get("features"), (Mapping, list))
+    if inner and row.keys() | {label, weight, tag} - {None, "auto"} <= {*ENVELOPE, "features"}:
         return ENVELOPE
     return _label_name(row, label), weight or "_weight", tag or "_tag"
 
@@ -68,7 +70,7 @@ def _label_name(row: Mapping[str, Any], label: str | None) -> str | None:
         return label
     if "_label" in row:
         return "_label"
-    found = [name for name in row if name.lower() in LABEL_NAMES]
+    found = [name for name in row if len(name) <= _LONGEST and name.lower() in LABEL_NAMES]
     if len(found) > 1:
         raise InputError(f"{' and '.join(map(repr, found))} may both be the label; say which.")
     return found[0] if found else None

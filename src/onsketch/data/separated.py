@@ -176,6 +176,9 @@ def _number_field(text, at, delimiter, comma, last, breaks, scratch):
     value = 0.0
     if code == MALFORMED:
         value, code = _amount(text, start, stop, comma, scratch)
+        truth = _truth(text, start, stop) if code else -1
+        if truth >= 0:
+            value, code = float(truth), GOOD
     return value, at, code
 
 
@@ -253,14 +256,11 @@ def _numeric(text, begin, k, row, base, count, table, key, into):
     """Parse a field of a numeric column; return its end (or the bad byte), the values so far, and 0 or an error."""
     delimiter, forms, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last, _ = table
     value, at, code = _one_number(text, begin, delimiter, forms[k] == 1, last, into[8], key)
-    gap = code == MISSING and missing != REFUSED
-    if code == MALFORMED:
-        start, stop, end, _ = _field(text, begin, delimiter, last, into[8])
-        truth = _truth(text, start, stop)
-        if truth >= 0:
-            value, at, code = float(truth), end, 0
-    if code and not gap:
-        return at if code in (OPEN_QUOTE, UNFINISHED) else begin, count, code
+    gap = False
+    if code:
+        gap = code == MISSING and missing != REFUSED
+        if not gap:
+            return at if code in (OPEN_QUOTE, UNFINISHED) else begin, count, code
     if kinds[k] == WEIGHT:
         value = 1.0 if gap else value
         into[3][row] = value
@@ -343,14 +343,10 @@ def _words(text, begin, k, row, count, table, aim, key, into):
     return at, count, 0
 
 
-@inlined
+@inner
 def _is_number(text, at, k, table, breaks, key):
     """Return True if a field of a column of mixed values holds a number, or true or false."""
-    code = _one_number(text, at, table[0], table[1][k] == 1, table[13], breaks, key)[2]
-    if code != MALFORMED:
-        return code == 0
-    start, stop, _, trouble = _field(text, at, table[0], table[13], breaks)
-    return trouble == 0 and _truth(text, start, stop) >= 0
+    return _one_number(text, at, table[0], table[1][k] == 1, table[13], breaks, key)[2] == GOOD
 
 
 @inlined

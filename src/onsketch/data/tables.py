@@ -136,6 +136,7 @@ class CSV(TextFormat):
         carried = [place_of(source.name, names, name, "columns") for name in self.roles.columns]
         self._carried = {names[place]: place for place in carried}
         self._cells = {name: [] for name in self._carried}
+        self._kinds = set(columns.kinds.tolist())
         self.width = columns.width
         self.names.known.update(columns.features)
         indicated = self.roles.missing == "indicate"
@@ -243,10 +244,10 @@ class CSV(TextFormat):
         columns, schema = self.columns, self.schema
         assert columns is not None
         assert schema is not None
-        if (columns.kinds == TAG).any():
+        if TAG in self._kinds:
             spans = self.tag_spans[rows[0] : rows[1]].tolist()
             self.tags.extend(_word(text, start, stop) for start, stop in spans)
-        if schema.word_labels and (columns.kinds == LABEL).any():
+        if schema.word_labels and LABEL in self._kinds:
             spans = self.word_spans[rows[0] : rows[1]].tolist()
             self.labels[rows[0] : rows[1]] = [self._code(text, start, stop) for start, stop in spans]
         if self._carried:
@@ -255,19 +256,20 @@ class CSV(TextFormat):
                 for name, place in self._carried.items():
                     self._cells[name].append(record[place])
         part = slice(*values)
-        if (columns.kinds == TEXT).any():
-            array, texts = np.frombuffer(text, dtype=np.uint8), np.flatnonzero(self.indices[part] == TEXT_HERE)
+        indices = self.indices[part]
+        if TEXT in self._kinds:
+            array, texts = np.frombuffer(text, dtype=np.uint8), np.flatnonzero(indices == TEXT_HERE)
             marks = self.marks[part][texts]
             for k in np.flatnonzero(columns.kinds == TEXT):
                 ours = marks[:, 0] == k
                 found = bags(self._hashes, columns.fields[k], array, marks[ours, 1], marks[ours, 2])
                 self._bags.append((values[0] + texts[ours], found))
-        if self.naming and np.isin(columns.kinds, (CATEGORICAL, ANY)).any():
-            known = np.flatnonzero(self.indices[part] >= 0)
-            for at in known[self.names.new(self.indices[part][known], self.mask + 1)]:
+        if self.naming and self._kinds & {CATEGORICAL, ANY}:
+            known: Any = np.flatnonzero(indices >= 0) if TEXT in self._kinds else slice(None)
+            for at in np.arange(indices.size)[known][self.names.new(indices[known], self.mask + 1)]:
                 k, start, stop = self.marks[values[0] + at].tolist()
                 if k >= 0:
-                    self.names.add(int(self.indices[values[0] + at]), f"{columns.names[k]}={_word(text, start, stop)}")
+                    self.names.add(int(indices[at]), f"{columns.names[k]}={_word(text, start, stop)}")
 
     def _code(self, text: bytearray, start: int, stop: int) -> float:
         """Return the index of a label among the words seen; NaN if it is missing."""
@@ -314,12 +316,11 @@ class CSV(TextFormat):
                 X = self._interacting(indptr, indices, values, spaces)
             else:
                 X = csr(indptr, indices, values, self.width)
-        weighted = (columns.kinds == WEIGHT).any()
         return Block(
             rows=X,
             y=self.labels[:rows].copy(),
-            sample_weight=self.weights[:rows].copy() if weighted else None,
-            tags=tags if (columns.kinds == TAG).any() else None,
+            sample_weight=self.weights[:rows].copy() if WEIGHT in self._kinds else None,
+            tags=tags if TAG in self._kinds else None,
             columns=cells or None,
             position=replace(position, width=X.shape[1]),
         )

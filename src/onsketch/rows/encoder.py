@@ -63,6 +63,8 @@ DEEPEST = 8
 """Objects within objects."""
 
 _ABSENT: Any = object()
+_SIMPLE = frozenset((int, float, bool, str, type(None)))
+"""Types of cells that hold no other cells."""
 
 NO_VALUE = 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing'
 
@@ -178,7 +180,7 @@ class Hashes:
         self.mask, self.names = column_mask(bits), names
         self.plans: dict[str, _Plan] = {}
         """Plans of columns that no schema lists, by name."""
-        self._known: dict[str, dict[str, int]] = {name: {} for name in listed}
+        self._known: dict[tuple[str, bool], dict[str, int]] = {(name, False): {} for name in listed}
         self._listed, self._room = len(self._known), MOST_WORDS
 
     def of(self, words: Sequence[str], column: str) -> Whole:
@@ -192,12 +194,13 @@ class Hashes:
             self.names.add(slot, shown_as or name)
         return slot
 
-    def known(self, column: str) -> dict[str, int]:
-        """Return the hashes of the cells of a column seen so far."""
-        if column not in self._known:
+    def known(self, column: str, texts: bool = False) -> dict[str, int]:
+        """Return the hashes of the categories of a column seen so far, or those of the words of its texts."""
+        key = column, texts
+        if key not in self._known:
             self.take(weight_of(column))
-            self._known[column] = {}
-        return self._known[column]
+            self._known[key] = {}
+        return self._known[key]
 
     def take(self, room: int) -> None:
         """Take room in the cache, which is emptied first if it is full."""
@@ -210,14 +213,16 @@ class Hashes:
             self.plans.clear()
             self._room = MOST_WORDS
 
-    def learn(self, column: str, cells: Sequence[str], words: Sequence[str]) -> None:
-        """Remember the hashes of these words under the cells that held them."""
-        self.take(sum(map(weight_of, cells)))
+    def learn(self, column: str, words: Sequence[str], texts: bool = False) -> dict[str, int]:
+        """Hash words of a column, remember and name them; return the hashes of the column that are known."""
+        self.take(sum(map(weight_of, words)))
         slots = self.of(words, column).tolist()
-        self.known(column).update(zip(cells, slots, strict=True))
+        known = self.known(column, texts)
+        known.update(zip(words, slots, strict=True))
         if self.names is not None:
             for slot, word in zip(slots, words, strict=True):
                 self.names.add(slot, f"{column}={word}")
+        return known
 
     def _hashed(self, texts: list[bytes], prefix: bytes) -> Whole:
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -296,10 +301,11 @@ class Encoder:
         self._plans = [self._plan(field, place) for place, field in enumerate(used)]
         if schema.extra == "ignore":
             self.pairs.check([field.name for field in used])
-        self._steps: list[Callable[..., None]] = []
+        self._steps: list[tuple[str | None, Callable[..., None]]] = []
+        """Encode a row: with the name of a column its cell, without one several cells of the row."""
         for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS and not self.pairs):
             plans = list(group)
-            self._steps += [self._numbers_together(plans)] if numeric else [self._one(plan) for plan in plans]
+            self._steps += [(None, _numbers_together(plans))] if numeric else [(plan.name, plan.step) for plan in plans]
 
     def _plan(self, field: Field, place: int) -> _Plan:
         hashes, name = self.hashes, field.name
@@ -337,36 +343,39 @@ class Encoder:
         values: list[float] = []
         if self._parents and not self._parents.isdisjoint(row):
             row = flattened(row)
-        for place, step in enumerate(self._steps):
-            step(row, indices, values)
+        for place, (name, step) in enumerate(self._steps):
+            step(row if name is None else row.get(name), indices, values)
             if origins is not None:
                 origins += [self.pairs.origin(self._plans[place].name)] * (len(indices) - len(origins))
         if self.schema.extra == "learn" and not row.keys() <= self.listed:
-            if origins is None and not self.listed and self._encode_known(row, indices, values):
-                return indices, values
-            flat = flattened({name: cell for name, cell in row.items() if name not in self.listed})
-            for name in sorted(flat.keys() - self.listed):
-                self._others(name).step(flat[name], indices, values)
-                if origins is not None:
-                    origins += [self.pairs.origin(name)] * (len(indices) - len(origins))
+            self._encode_others(row, indices, values, origins)
         return indices, values
 
-    def _encode_known(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> bool:
-        """Encode a row of plain, finite numbers whose columns were encoded before; return False for another row."""
-        plans, names = self.hashes.plans, sorted(row)
-        numbers = list(map(row.__getitem__, names))
-        try:
-            total: Any = sum(numbers, 0.0)
-            slots = [plans[name].own for name in names]
-        except (TypeError, OverflowError, KeyError):
-            return False
-        if type(total) is not float or total - total != 0.0:
-            return False
-        if 0 in numbers:
-            slots = [slot for slot, number in zip(slots, numbers, strict=True) if number]
-        indices += slots
-        values += filter(None, numbers)
-        return True
+    def _encode_others(
+        self, row: Mapping[str, Any], indices: list[int], values: list[float], origins: list[int] | None
+    ) -> None:
+        """Encode the columns of a row that the schema does not list, in the order of their names."""
+        plans, names = self.hashes.plans, sorted(row.keys() - self.listed)
+        cells: list[Any] = list(map(row.__getitem__, names))
+        if origins is None:
+            try:  # plain, finite numbers whose columns were encoded before
+                total: Any = sum(cells, 0.0)
+                slots = [plans[name].own for name in names]
+            except (TypeError, OverflowError, KeyError):
+                total = None
+            if type(total) is float and total - total == 0.0:
+                indices += [slot for slot, cell in zip(slots, cells, strict=True) if cell]
+                values += filter(None, cells)
+                return
+        if not _SIMPLE.issuperset(map(type, cells)):
+            flat = flattened(dict(zip(names, cells, strict=True)))
+            names = sorted(flat.keys() - self.listed)
+            cells = [flat[name] for name in names]
+        for name, cell in zip(names, cells, strict=True):
+            plan = plans.get(name) or self._others(name)
+            plan.step(cell, indices, values)
+            if origins is not None:
+                origins += [self.pairs.origin(name)] * (len(indices) - len(origins))
 
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
         """Encode objects, or lists of values in the order of the columns. An InputError names row and column."""
@@ -490,7 +499,7 @@ class Encoder:
         """Encode each distinct cell once, and give the rows the entries of their cells."""
         if plan.kind == "category":
             words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell)]
-            self.hashes.learn(plan.name, words, words)
+            self.hashes.learn(plan.name, words)
         ends = np.zeros(len(different) + 1, dtype=np.int64)
         slots: list[int] = []
         values: list[float] = []
@@ -523,34 +532,6 @@ class Encoder:
             at = ends[gaps]
             ends, slots, values = ends + np.cumsum(gaps), np.insert(slots, at, plan.gap), np.insert(values, at, 1.0)
         return Entries(ends, slots, values)
-
-    # Steps of single rows -----------------------------------------------------------------------------------
-
-    def _one(self, plan: _Plan) -> Callable[..., None]:
-        name, step = plan.name, plan.step
-        return lambda row, indices, values: step(row.get(name), indices, values)
-
-    def _numbers_together(self, plans: list[_Plan]) -> Callable[..., None]:
-        """Reads adjacent columns of numbers, in one pass where all are present, plain and finite."""
-        names, slots = [plan.name for plan in plans], [plan.own for plan in plans]
-
-        def step(row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
-            found: list[Any] = list(map(row.get, names))
-            try:
-                total: Any = sum(found, 0.0)  # not a finite number if one of them is none
-            except (TypeError, OverflowError):
-                total = None
-            if type(total) is not float or total - total != 0.0:
-                for plan, value in zip(plans, found, strict=True):
-                    plan.step(value, indices, values)
-            elif 0 in found:
-                indices += [slot for slot, value in zip(slots, found, strict=True) if value]
-                values += filter(None, found)
-            else:
-                indices += slots
-                values += found
-
-        return step
 
 
 # Cells ------------------------------------------------------------------------------------------------------
@@ -597,6 +578,29 @@ def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
+def _numbers_together(plans: list[_Plan]) -> Callable[..., None]:
+    """Reads adjacent columns of numbers, in one pass where all are present, plain and finite."""
+    names, slots = [plan.name for plan in plans], [plan.own for plan in plans]
+
+    def step(row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
+        found: list[Any] = list(map(row.get, names))
+        try:
+            total: Any = sum(found, 0.0)  # not a finite number if one of them is none
+        except (TypeError, OverflowError):
+            total = None
+        if type(total) is not float or total - total != 0.0:
+            for plan, value in zip(plans, found, strict=True):
+                plan.step(value, indices, values)
+        elif 0 in found:
+            indices += [slot for slot, value in zip(slots, found, strict=True) if value]
+            values += filter(None, found)
+        else:
+            indices += slots
+            values += found
+
+    return step
+
+
 def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     name, known = plan.name, hashes.known(plan.name)
 
@@ -608,9 +612,7 @@ def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             if isinstance(value, (Mapping, list, tuple)):
                 raise CellError(name, _not_a(value, "category"))
             word = word_of(value)
-            if word not in known:
-                hashes.learn(name, [word], [word])
-            slot = hashes.known(name)[word]
+            slot = known[word] if word in known else hashes.learn(name, [word])[word]
         indices.append(slot)
         values.append(1.0)
         return None
@@ -662,17 +664,14 @@ def bags(hashes: Hashes, field: Field, text: NDArray[np.uint8], starts: Whole, s
 
 def _bag(hashes: Hashes, field: Field, text: str) -> tuple[list[int], list[float]]:
     """The words of a text, as features in ascending order, and their counts."""
-    known = hashes.known(field.name)
-    tokens = [token.lower() for token in tokens_of(text)]  # categories of the same column are remembered as written
+    known, tokens = hashes.known(field.name, texts=True), [token.lower() for token in tokens_of(text)]
     if field.form == PAIRS:
         tokens += [f"{one} {two}" for one, two in pairwise(tokens)]
     fresh = [token for token in dict.fromkeys(tokens) if token not in known]
     if fresh:
-        hashes.learn(field.name, fresh, fresh)
-        known = hashes.known(field.name)
+        known = hashes.learn(field.name, fresh, texts=True)
         if any(token not in known for token in tokens):  # the memory was emptied
-            hashes.learn(field.name, tokens, tokens)
-            known = hashes.known(field.name)
+            known = hashes.learn(field.name, tokens, texts=True)
     counted = Counter(map(known.__getitem__, tokens))
     slots = sorted(counted)
     return slots, [float(counted[slot]) for slot in slots]
@@ -702,7 +701,14 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     name, number, category = plan.name, _number_step(hashes, plan), _category_step(hashes, plan)
     comma = plan.field.comma
 
+    known = hashes.known(name)
+
     def step(value: Any, indices: list[int], values: list[float]) -> None:
+        kind = type(value)
+        if kind is float or kind is int or kind is bool:
+            return number(value, indices, values)
+        if kind is str and value in known:
+            return category(value, indices, values)
         if isinstance(value, (Mapping, list, tuple)):
             listed = not isinstance(value, Mapping)
             if listed and value and all(isinstance(item, str) for item in value):
@@ -714,7 +720,7 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
                 own = hashes.one(inner)
                 _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
             return None
-        numeric = isinstance(value, (int, float)) or is_gap(value) or number_of(value, comma) is not None
+        numeric = is_gap(value) or number_of(value, comma) is not None
         return (number if numeric else category)(value, indices, values)
 
     return step

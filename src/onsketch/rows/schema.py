@@ -62,7 +62,8 @@ _ABSENT_WHEN_PREDICTING = ("label", "weight", "tag", "ignored")
 
 _BLANKS = " \t\r\n"
 TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
-_PLAIN = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+PLAIN = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+"""Texts that are numbers as compiled readers take them."""
 _LONGEST_AMOUNT = 1000
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 _TOKEN = re.compile(r"\w+")
@@ -102,7 +103,7 @@ def number_of(value: Any, comma: bool = False) -> float | None:
         value = value.strip(_BLANKS)
         if value in TRUTHS:
             return TRUTHS[value]
-        if comma or not _PLAIN.fullmatch(value):
+        if comma or not PLAIN.fullmatch(value):
             value = _plain(value, comma)
     elif hasattr(value, "__len__"):
         return None

@@ -29,6 +29,7 @@ from onsketch.rows.schema import COMMA, FEATURES, Field, Schema, matched, withou
 MOST_NOTED = 100
 """Keys that are left out of which note is taken."""
 
+_decode = json.JSONDecoder().decode
 _BAD = 1000
 """The code of every bad line; the reason is kept as text."""
 
@@ -159,7 +160,7 @@ class JSONLines(TextFormat):
         state[AT], state[LINE], state[COUNT] = at, line, len(self.slots)
 
     def _row(self, line: bytes) -> None:
-        row = json.loads(line)
+        row = _decode(line.decode())
         parts = example(row, **self.marks)
         if self._unmet:
             self._unmet = {option: name for option, name in self._unmet.items() if name not in row}

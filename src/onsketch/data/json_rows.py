@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from onsketch.core.errors import InputError, shown
@@ -14,7 +15,11 @@ from onsketch.rows.sparse import Sparse
 
 ENVELOPE = ("label", "weight", "tag")
 """Keys next to ``features`` in an envelope object."""
-_LONGEST = max(map(len, LABEL_NAMES))
+_WHOLE = {*ENVELOPE, "features"}
+_COMMON = {*_WHOLE, None, "auto"}
+"""Values of the options that do not ask for another key."""
+_LABELS = {"".join(letters) for name in LABEL_NAMES for letters in product(*((c, c.upper()) for c in name))}
+"""Usual names of labels in any case."""
 
 
 class Example(NamedTuple):
@@ -57,10 +62,10 @@ def roles_of(
     row: Any, label: str | None = "auto", weight: str | None = None, tag: str | None = None
 ) -> tuple[str | None, str, str]:
     """Return the keys of label, weight and tag in an object; ``ENVELOPE`` for an envelope."""
-    if not isinstance(row, Mapping):
+    if not isinstance(row, (dict, Mapping)):
         raise InputError(f"expected an object, found {shown(row)}.")
-    inner = isinstance(row.get("features"), (Mapping, list))
-    if inner and row.keys() | {label, weight, tag} - {None, "auto"} <= {*ENVELOPE, "features"}:
+    plain = row.keys() <= _WHOLE and {label, weight, tag} <= _COMMON
+    if plain and isinstance(row.get("features"), (dict, list, Mapping)):
         return ENVELOPE
     return _label_name(row, label), weight or "_weight", tag or "_tag"
 
@@ -70,8 +75,9 @@ def _label_name(row: Mapping[str, Any], label: str | None) -> str | None:
         return label
     if "_label" in row:
         return "_label"
-    found = [name for name in row if len(name) <= _LONGEST and name.lower() in LABEL_NAMES]
+    found = list(row.keys() & _LABELS)
     if len(found) > 1:
+        found = [name for name in row if name in found]
         raise InputError(f"{' and '.join(map(repr, found))} may both be the label; say which.")
     return found[0] if found else None
 

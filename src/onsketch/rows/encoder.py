@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
+from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inlined, kernel
 from onsketch.rows.cells import date_entries
 from onsketch.rows.hashing import DEFAULT_BITS, column_mask, murmur, name_hash
@@ -178,8 +179,10 @@ class Hashes:
 
     def __init__(self, bits: int, names: Names | None, listed: Iterable[str]) -> None:
         self.mask, self.names = column_mask(bits), names
+        self.columns: dict[str, int] = {}
+        """Hashed names of columns that no schema lists."""
         self.plans: dict[str, _Plan] = {}
-        """Plans of columns that no schema lists, by name."""
+        """Plans of those that hold more than numbers."""
         self._known: dict[tuple[str, bool], dict[str, int]] = {(name, False): {} for name in listed}
         self._listed, self._room = len(self._known), MOST_WORDS
 
@@ -193,6 +196,16 @@ class Hashes:
         if named and self.names is not None:
             self.names.add(slot, shown_as or name)
         return slot
+
+    def enter(self, columns: Sequence[str]) -> list[int]:
+        """Hash and name columns that no schema lists."""
+        self.take(sum(weight_of(name) for name in columns if name not in self.columns))
+        slots: list[int] = self._hashed([_bytes(name) for name in columns], b"").tolist()
+        self.columns.update(zip(columns, slots, strict=True))
+        if self.names is not None:
+            for slot, name in zip(slots, columns, strict=True):
+                self.names.add(slot, name)
+        return slots
 
     def known(self, column: str, texts: bool = False) -> dict[str, int]:
         """Return the hashes of the categories of a column seen so far, or those of the words of its texts."""
@@ -211,6 +224,7 @@ class Hashes:
             for column in list(islice(self._known, self._listed, None)):
                 del self._known[column]
             self.plans.clear()
+            self.columns.clear()
             self._room = MOST_WORDS
 
     def learn(self, column: str, words: Sequence[str], texts: bool = False) -> dict[str, int]:
@@ -305,7 +319,10 @@ class Encoder:
         """Encode a row: with the name of a column its cell, without one several cells of the row."""
         for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS and not self.pairs):
             plans = list(group)
-            self._steps += [(None, _numbers_together(plans))] if numeric else [(plan.name, plan.step) for plan in plans]
+            together = numeric and len(plans) > 1
+            self._steps += (
+                [(None, _numbers_together(plans))] if together else [(plan.name, plan.step) for plan in plans]
+            )
 
     def _plan(self, field: Field, place: int) -> _Plan:
         hashes, name = self.hashes, field.name
@@ -355,18 +372,20 @@ class Encoder:
         self, row: Mapping[str, Any], indices: list[int], values: list[float], origins: list[int] | None
     ) -> None:
         """Encode the columns of a row that the schema does not list, in the order of their names."""
-        plans, names = self.hashes.plans, sorted(row.keys() - self.listed)
+        plans, known, names = self.hashes.plans, self.hashes.columns, sorted(row.keys() - self.listed)
         cells: list[Any] = list(map(row.__getitem__, names))
-        if origins is None:
-            try:  # plain, finite numbers whose columns were encoded before
-                total: Any = sum(cells, 0.0)
-                slots = [plans[name].own for name in names]
-            except (TypeError, OverflowError, KeyError):
-                total = None
-            if type(total) is float and total - total == 0.0:
-                indices += [slot for slot, cell in zip(slots, cells, strict=True) if cell]
-                values += filter(None, cells)
-                return
+        try:
+            total: Any = sum(cells, 0.0)
+        except (TypeError, OverflowError):
+            total = None
+        if origins is None and type(total) is float and total - total == 0.0:  # plain, finite numbers
+            try:
+                slots = [known[name] for name in names]
+            except KeyError:
+                slots = self.hashes.enter(names)
+            indices += [slot for slot, cell in zip(slots, cells, strict=True) if cell]
+            values += filter(None, cells)
+            return
         if not _SIMPLE.issuperset(map(type, cells)):
             flat = flattened(dict(zip(names, cells, strict=True)))
             names = sorted(flat.keys() - self.listed)
@@ -394,7 +413,7 @@ class Encoder:
 
     def named(self, row: Any) -> Mapping[str, Any]:
         """The row as an object: a list has the values of the columns in order."""
-        if isinstance(row, Mapping):
+        if isinstance(row, (dict, Mapping)):
             return row
         plans = self._plans
         if isinstance(row, (list, tuple)) and (len(row) == len(plans) or self.schema.extra == "learn"):
@@ -565,10 +584,11 @@ def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     own, name, comma = plan.own, plan.name, plan.field.comma
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
-        if is_gap(value):
-            return _put_gap(plan, indices, values)
-        number = number_of(value, comma)
+        kind = type(value)
+        number = value if (kind is float or kind is int) and -LARGEST < value < LARGEST else number_of(value, comma)
         if number is None:
+            if is_gap(value):
+                return _put_gap(plan, indices, values)
             raise CellError(name, _not_a(value, "finite number"))
         if number:
             indices.append(own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import weakref
 
@@ -86,21 +85,6 @@ def test_a_state_whose_entries_have_other_shapes_is_refused():
     optimizer.state[w]["left_energy"] = torch.ones(1, 2, dtype=torch.float64)
     with pytest.raises(OptionError, match=r"has 'left_energy' of shape \(1, 2\) where \(1, 3\) is needed"):
         steps(optimizer, [w], stream([(9, 8)], 1))
-
-
-def test_counts_of_an_old_pickle_come_to_their_parameter():
-    """Where hosts counted steps and refreshes; another device than theirs stands for a GPU."""
-    (w,) = start([(9, 8)], "cpu", torch.float32)
-    optimizer = Sketchy([w])
-    steps(optimizer, [w], stream([(9, 8)], 1))
-    state = optimizer.__getstate__()
-    moved = torch.nn.Parameter(torch.empty(9, 8, device="meta"))
-    pickled = copy.deepcopy({**state, "param_groups": [{**state["param_groups"][0], "params": []}], "state": {}})
-    pickled["param_groups"][0]["params"] = [moved]
-    pickled["state"][moved] = dict(optimizer.state[w])
-    whole = Sketchy.__new__(Sketchy)
-    whole.__setstate__(pickled)
-    assert {whole.state[moved][name].device.type for name in ("step", "refreshes")} == {"meta"}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Refreshes of Sketchy's sketches that find nothing or fail, and options that checkpoints do not know."""
+"""Refreshes of Sketchy's sketches that find nothing or fail."""
 
 from __future__ import annotations
 
@@ -72,20 +72,3 @@ def test_where_the_first_refresh_fails_it_is_adam_until_one_does_not(monkeypatch
     steps(optimizer, [w], gradients[2:])
     assert (optimizer.state[w]["left_energy"] > 0.0).all()
     assert (optimizer.state[w]["left"].norm(dim=1) > 0.0).all()
-
-
-def test_a_checkpoint_without_damping_resumes_without_damping():
-    (w,) = start([(9, 8)], "cpu", torch.float32)
-    old = Sketchy([w], ridge=1e-2, damping=0.0)
-    steps(old, [w], stream([(9, 8)], 2))
-    saved = old.state_dict()
-    del saved["param_groups"][0]["damping"]
-    loaded = Sketchy([w])
-    loaded.load_state_dict(saved)
-    assert (loaded.param_groups[0]["ridge"], loaded.param_groups[0]["damping"]) == (1e-2, 0.0)
-    pickled = copy.deepcopy(old.__getstate__())
-    del pickled["defaults"]["damping"], pickled["param_groups"][0]["damping"]
-    whole = Sketchy.__new__(Sketchy)
-    whole.__setstate__(pickled)
-    whole.add_param_group({"params": start([(5, 4)], "cpu", torch.float32)})
-    assert [group["damping"] for group in whole.param_groups] == [0.0, 0.0]

@@ -16,7 +16,7 @@ from onsketch.torch.checked import CheckedOptimizer, squarable
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
 from onsketch.torch.diagonal import Fine, graft, nothing_else
-from onsketch.torch.options import check, check_torch_flags, chosen_options
+from onsketch.torch.options import check, chosen_options
 from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
 from onsketch.torch.state import asked, complete, fresh, late, out_of_range
@@ -75,14 +75,8 @@ class SketchedOptimizer(CheckedOptimizer):
     """Default ridge of the scale-free form."""
     least_ridge_is_zero: ClassVar[bool] = False
     """True if the method accepts ridge 0."""
-    earlier_defaults: ClassVar = {"scale_free": False}
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that the method ignores."""
-
-    @classmethod
-    def recommended(cls, params: ParamsT, **changes: Any) -> Self:
-        """Return the optimizer in the scale-free form, which the constructor also makes."""
-        return cls(params, **changes)
 
     @classmethod
     def paper(cls, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> Self:
@@ -123,7 +117,6 @@ class SketchedOptimizer(CheckedOptimizer):
         for option in self.unconcerned:
             if defaults.get(option) is not None:
                 raise OptionError(f"{name}: {option} does not concern it.")
-        check_torch_flags(name, foreach=foreach, differentiable=differentiable, fused=fused)
         if capturable:
             raise RuntimeError(f"{name}: `capturable` is not supported: hosts count steps and rows. Sketchy has it.")
         suits = {"sketch_size": 20, "ridge": self.scale_free_ridge if scale_free else self.default_ridge, "seed": 0}

@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from onsketch.core.errors import OptionError
 from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types, local, place_gradient
 from onsketch.torch.compiled import number_of
-from onsketch.torch.options import plain_numbers
+from onsketch.torch.options import check_torch_flags, plain_numbers
 
 State = dict[str, Any]
 
@@ -29,10 +29,8 @@ State = dict[str, Any]
 class CheckedOptimizer(Optimizer):
     """Base class that checks options, gradients and checkpoints around the step of a subclass (see the module)."""
 
-    earlier_defaults: ClassVar[dict[str, Any]] = {}
-    """Defaults for options missing from old checkpoints, where they differ from the constructor's."""
-
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        check_torch_flags(type(self).__name__, defaults)
         plain_numbers(defaults)
         self._check(defaults)
         self._skipped = Skipped()
@@ -169,10 +167,8 @@ class CheckedOptimizer(Optimizer):
         self._skipped = Skipped()
         if "_number" not in self.__dict__:  # kept when a checkpoint is loaded: compiled code refers to it
             self._number = number_of(self)
-        for name, value in self.earlier_defaults.items():  # from a pickle
-            self.defaults.setdefault(name, value)
-        for group in self.param_groups:  # options missing from an older checkpoint
-            for name, value in {**self.defaults, **self.earlier_defaults}.items():
+        for group in self.param_groups:  # options missing from a checkpoint
+            for name, value in self.defaults.items():
                 if name != "differentiable":  # PyTorch's own options, which only its constructors put into groups
                     group.setdefault(name, value)
         self.list_params()
@@ -180,8 +176,8 @@ class CheckedOptimizer(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state as torch.optim does, but keep the saved type of a state, such as a float32 sketch.
 
-        A checkpoint without an option gets the behaviour of its version (no ``damping``; the papers' form), or else
-        the value of this optimizer's constructor. Missing diagonal sums or momentum start anew.
+        An option missing from a checkpoint takes the value of this optimizer's constructor. Missing diagonal sums or
+        momentum start anew.
         An incompatible checkpoint, for instance of another sketch size, is refused, and nothing is changed.
         """
         seen: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ def check_checkpoint(optimizer: CheckedOptimizer, saved: Mapping[str, Any]) -> N
     """Refuse an incompatible checkpoint, naming the reason."""
     name = type(optimizer).__name__
     for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
-        options = {**optimizer.defaults, **optimizer.earlier_defaults, **given}
+        options = {**optimizer.defaults, **given}
         optimizer._check(options)
         for p, number in zip(group["params"], given["params"], strict=False):
             state = saved["state"].get(number)

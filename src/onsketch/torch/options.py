@@ -12,7 +12,8 @@ from torch import Tensor
 
 from onsketch.core.errors import OptionError
 
-SKETCH_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+SKETCH_DTYPES = (None, torch.float32, torch.float64, torch.bfloat16, torch.float16)
+FLAG = (True, False)
 
 
 class StepOptions(TypedDict):
@@ -56,18 +57,21 @@ def check(method: str, group: Mapping[str, Any]) -> None:
     """Refuse invalid values, naming the option."""
     check_numbers(method, group, ("ridge", "weight_decay"), {"sketch_size": 0, "update_every": 1, "seed": 0})
     check_betas(method, group["betas"])
-    _number(method, group, "momentum", 0.0, below=1.0)
+    check_number(method, group, "momentum", 0.0, below=1.0)
     if not 0.0 < group["decay"] <= 1.0:
         raise OptionError(f"{method}: decay={group['decay']!r}; expected a number in (0, 1], 1 for a plain sum.")
     for name in ("block_size", "diagonal_above"):
         if group[name] is not None:
             _whole(method, group, name, 1 if name == "block_size" else 0)
-    if group["sketch_dtype"] is not None and group["sketch_dtype"] not in SKETCH_DTYPES:
-        allowed = ", ".join(map(str, SKETCH_DTYPES))
-        raise OptionError(f"{method}: sketch_dtype={group['sketch_dtype']!r}; expected one of {allowed}, or None.")
-    for name in ("graft", "maximize", "decoupled_weight_decay", "error_if_nonfinite", "scale_free"):
-        if not isinstance(group[name], bool):
-            raise OptionError(f"{method}: {name}={group[name]!r}; expected True or False.")
+    flags = "graft", "maximize", "decoupled_weight_decay", "error_if_nonfinite", "scale_free"
+    check_choices(method, group, {"sketch_dtype": SKETCH_DTYPES, **dict.fromkeys(flags, FLAG)})
+
+
+def check_choices(method: str, group: Mapping[str, Any], choices: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse values other than those allowed; 1 is not True."""
+    for name, allowed in choices.items():
+        if not any(type(group[name]) is type(value) and group[name] == value for value in allowed):
+            raise OptionError(f"{method}: {name}={group[name]!r}; expected one of {', '.join(map(str, allowed))}.")
 
 
 def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], whole: Mapping[str, int]) -> None:
@@ -76,10 +80,10 @@ def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], w
         if group["lr"].numel() != 1:
             raise OptionError(f"{method}: Tensor lr must be 1-element, not of {group['lr'].numel()} numbers.")
     else:
-        _number(method, group, "lr", 0.0)
-    _number(method, group, "eps", 1e-37)  # where a gradient is 0, a root of 0 would make NaN of it
+        check_number(method, group, "lr", 0.0)
+    check_number(method, group, "eps", 1e-37)  # where a gradient is 0, a root of 0 would make NaN of it
     for name in names:
-        _number(method, group, name, 0.0)
+        check_number(method, group, name, 0.0)
     for name, least in whole.items():
         _whole(method, group, name, least)
 
@@ -93,17 +97,17 @@ def check_betas(method: str, betas: Any) -> None:
             raise OptionError(f"{method}: Invalid beta parameter at index {i}: betas={betas!r}; expected [0, 1).")
 
 
-def check_torch_flags(method: str, *, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
+def check_torch_flags(method: str, options: Mapping[str, Any]) -> None:
     """Check torch.optim's choices of implementation: here there is one, and it is not differentiable."""
-    if fused:
+    if options["fused"]:
         raise RuntimeError(f"{method}: `fused` is not supported; leave it out.")
-    if differentiable:
+    if options["differentiable"]:
         raise RuntimeError(f"{method}: `differentiable` is not supported: its step is made of decompositions.")
-    if foreach not in (None, True, False):
-        raise OptionError(f"{method}: foreach={foreach!r}; expected True, False or None.")
+    check_choices(method, options, {"foreach": (None, *FLAG)})
 
 
-def _number(method: str, group: Mapping[str, Any], name: str, low: float, below: float = math.inf) -> None:
+def check_number(method: str, group: Mapping[str, Any], name: str, low: float, below: float = math.inf) -> None:
+    """Refuse anything but a number in [low, below)."""
     value = group[name]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < below:
         raise OptionError(f"{method}: {name}={value!r}; expected a number in [{low:g}, {below:g}).")

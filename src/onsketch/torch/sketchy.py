@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,15 @@ from onsketch.torch.axes import PARTS
 from onsketch.torch.checked import CheckedOptimizer, State
 from onsketch.torch.checkpoint import gradient, is_plain, local, real
 from onsketch.torch.matrix_view import SHAPING, MatrixView, Stepped, misfit, take_steps
-from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, chosen_options
+from onsketch.torch.options import FLAG, check_betas, check_choices, check_number, check_numbers, chosen_options
 from onsketch.torch.plan import memory_table
 
-GRAFTS = ("adam", "rmsprop", "sgd")
-DIRECTIONS = ("adam", "orthogonal")
-STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "graft": ("adam", "rmsprop", "sgd"),
+    "outside": ("mean", "escaped"),
+    "direction": ("adam", "orthogonal"),
+    "state_dtype": (None, torch.float32, torch.float64, torch.bfloat16),
+}
 
 
 class Sketchy(CheckedOptimizer):
@@ -107,8 +110,6 @@ class Sketchy(CheckedOptimizer):
     True
     """
 
-    earlier_defaults: ClassVar = {"damping": 0.0}
-
     def __init__(
         self,
         params: ParamsT,
@@ -139,7 +140,6 @@ class Sketchy(CheckedOptimizer):
         fused: bool | None = None,
     ) -> None:
         options = {**chosen_options(locals()), "calls": 0}
-        check_torch_flags(type(self).__name__, foreach=foreach, differentiable=differentiable, fused=fused)
         self._cache = matrix_view_cuda.DeviceCache()
         super().__init__(params, options)
 
@@ -175,11 +175,6 @@ class Sketchy(CheckedOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._cache = matrix_view_cuda.DeviceCache()
-        for p in (p for group in self.param_groups for p in group["params"]):
-            kept = self.state.get(p, {})
-            for name in {"step", "refreshes"} & kept.keys():  # from an older pickle, where the host counted them
-                if isinstance(kept[name], Tensor):
-                    kept[name] = kept[name].to(p.device)
 
     def __getstate__(self) -> dict[str, Any]:
         self._count_replays()
@@ -201,27 +196,19 @@ class Sketchy(CheckedOptimizer):
         name = type(self).__name__
         check_numbers(name, group, ("weight_decay", "ridge", "damping"), whole={"rank": 0, "refresh_every": 1})
         check_betas(name, group["betas"])
-        if not 0.0 <= group["sketch_decay"] < 1.0:
-            raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
+        check_number(name, group, "sketch_decay", 0.0, below=1.0)
         if not 0.0 < group["power"] <= 1.0:
             raise OptionError(f"{name}: power={group['power']!r}; expected a number in (0, 1]; Shampoo's is 0.25.")
         for option in ("block_size", "diagonal_above"):
             if group[option] is not None:
                 check_numbers(name, group, (), whole={option: 1})
-        for option, allowed in (("graft", GRAFTS), ("outside", ("mean", "escaped")), ("direction", DIRECTIONS)):
-            if group[option] not in allowed:
-                raise OptionError(f"{name}: {option}={group[option]!r}; expected one of {', '.join(allowed)}.")
+        flags = "nesterov", "diagonal", "maximize", "error_if_nonfinite", "capturable"
+        check_choices(name, group, CHOICES | dict.fromkeys(flags, FLAG))
         if group["direction"] == "orthogonal" and group["graft"] != "adam":
             raise OptionError(
                 f"{name}: graft={group['graft']!r} does not concern direction='orthogonal', whose steps have a length "
                 "of their own."
             )
-        if group["state_dtype"] is not None and group["state_dtype"] not in STATE_DTYPES:
-            types = ", ".join(map(str, STATE_DTYPES))
-            raise OptionError(f"{name}: state_dtype={group['state_dtype']!r}; expected one of {types}, or None.")
-        for option in ("nesterov", "diagonal", "maximize", "error_if_nonfinite", "capturable"):
-            if not isinstance(group[option], bool):
-                raise OptionError(f"{name}: {option}={group[option]!r}; expected True or False.")
 
     # State -----------------------------------------------------------------------------------------------------
 

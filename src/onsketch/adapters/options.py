@@ -224,6 +224,36 @@ def _renumbered(learner: Any, numbers: NDArray[np.int64] | None) -> Any:
     return revived({**header, width: max(learner.n_features, int(numbers.max(initial=-1)) + 1)}, arrays)
 
 
+class Held:
+    """An estimator whose learner is pickled as arrays. Reading copies them: those of a memory map are read-only."""
+
+    _held: str
+    """The attribute that has the learner, or None."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        if state.get(self._held) is not None:
+            state[self._held] = described(state[self._held])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state.get(self._held) is not None:
+            state = {**state, self._held: revived(*state[self._held])}
+        getattr(super(), "__setstate__", vars(self).update)(state)
+
+
+def refuse_other(mine: Any, other: Any, parameters: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Refuse to merge an estimator of another type, or with other parameters."""
+    differing = [name for name, value in parameters.items() if differs(others.get(name), value)]
+    if type(mine) is not type(other) or differing:
+        raise OptionError(f"merge: the other has another {', '.join(differing) or 'type'}.")
+
+
+def differs(a: Any, b: Any) -> bool:
+    """Return True if two values of a parameter differ."""
+    return not (a is b or bool(np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))))
+
+
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:
     """Return a learner as a header and arrays, for a model file or a pickle; ``revived`` inverts this."""
     kind = "learner" if isinstance(model, Learner) else "classes"

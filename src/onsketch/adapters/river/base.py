@@ -5,25 +5,46 @@ from __future__ import annotations
 import copy
 import os
 from inspect import signature
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
-from onsketch.adapters.options import described, learner_options, merged, revived
+from onsketch.adapters.options import (
+    DEFAULT_METHOD,
+    Held,
+    keep_parameters,
+    learner_options,
+    merged,
+    refuse_other,
+    takes_learner_options,
+)
 from onsketch.adapters.river.features import FeatureNames
-from onsketch.core.errors import OptionError
+from onsketch.learners.keywords import EstimatorOptions
 
 
-class OnlineEstimator:
+class OnlineEstimator(Held):
     """River estimator around a learner (``_learner``), which is created with the first row."""
 
     method: str
     loss: str
+    _held = "_learner"
 
     _learner: Any
     _names: FeatureNames
     _codes: dict[Any, int]
     """The code of each class; empty where labels are numbers."""
+
+    @takes_learner_options
+    def __init__(
+        self,
+        method: str = DEFAULT_METHOD,
+        loss: str = "squared",
+        fit_intercept: bool = True,
+        seed: int = 0,
+        **options: Unpack[EstimatorOptions],
+    ) -> None:
+        keep_parameters(self, locals())
+        self._start()
 
     def _start(self) -> None:
         self._learner = None
@@ -52,9 +73,9 @@ class OnlineEstimator:
         Both need the same parameters; features and classes may have appeared in any order. Named methods need
         ``scaling="none"``, and many classes ``multiclass="one-vs-rest"``.
         """
-        differing = [name for name in signature(type(self)).parameters if getattr(self, name) != getattr(other, name)]
-        if type(self) is not type(other) or differing:
-            raise OptionError(f"merge: the other has another {', '.join(differing) or 'type'}.")
+        names = signature(type(self)).parameters
+        mine, theirs = ({name: vars(one).get(name) for name in names} for one in (self, other))
+        refuse_other(self, other, mine, theirs)
         if other._learner is None:
             return self
         if self._learner is None:
@@ -69,18 +90,6 @@ class OnlineEstimator:
             places = [codes[label] for label in other._codes]
             self._learner, self._codes = merged(self._learner, other._learner, numbers, places), codes
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(vars(self))
-        if state["_learner"] is not None:
-            state["_learner"] = described(state["_learner"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        if state["_learner"] is not None:
-            state["_learner"] = revived(*state["_learner"])
-        vars(self).update(state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a model file, without pickle; :func:`onsketch.load` restores it."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from river import base
 
-from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
+from onsketch.adapters.options import regression_learner
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError
 from onsketch.core.losses import in_units_of_labels
-from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.options import documents_options
 from onsketch.learners.rows import Rows
 
@@ -36,18 +35,6 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), OnlineRegressor(), metrics.MAE())  # raw features
     MAE: 0.21...
     """
-
-    @takes_learner_options
-    def __init__(
-        self,
-        method: str = DEFAULT_METHOD,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        seed: int = 0,
-        **options: Unpack[EstimatorOptions],
-    ) -> None:
-        keep_parameters(self, locals())
-        self._start()
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row of weight w; a row of weight 0 is ignored."""
@@ -112,18 +99,6 @@ class OnlineMultiTargetRegressor(OnlineEstimator, base.MultiTargetRegressor):
     >>> evaluate.progressive_val_score(rows, OnlineMultiTargetRegressor(), metric)
     MicroAverage(MAE): 13.6...
     """
-
-    @takes_learner_options
-    def __init__(
-        self,
-        method: str = DEFAULT_METHOD,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        seed: int = 0,
-        **options: Unpack[EstimatorOptions],
-    ) -> None:
-        keep_parameters(self, locals())
-        self._start()
 
     def learn_one(self, x: dict[Any, Any], y: dict[Any, Any], w: float = 1.0, **kwargs: Any) -> None:
         """Learn one row of weight w; a row of weight 0 is ignored."""

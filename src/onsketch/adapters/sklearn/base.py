@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from onsketch.adapters.options import CHUNK, described, learner_options, merged, revived
+from onsketch.adapters.options import CHUNK, Held, differs, learner_options, merged, refuse_other
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, columns_with_gaps, named, needs_encoding
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.interrupts import uninterrupted
@@ -49,8 +49,10 @@ def all_or_nothing(learn: Learn) -> Learn:
     return cast(Learn, wrapped)
 
 
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
+class OnlineEstimator(Held, BaseEstimator):  # type: ignore[misc]
     """Estimator around a learner, which is ``learner_`` once the estimator is fitted."""
+
+    _held = "learner_"
 
     learner_: Any
 
@@ -156,12 +158,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         """
         for one in (self, other):
             check_is_fitted(one, "learner_")
-        differing = [name for name, value in self._made_with().items() if _differs(other._made_with()[name], value)]
-        if type(self) is not type(other) or differing:
-            raise OptionError(f"merge: the other has another {', '.join(differing) or 'type'}.")
+        refuse_other(self, other, self._made_with(), other._made_with())
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             mine, theirs = getattr(self, name, None), getattr(other, name, None)
-            if _differs(mine, theirs):
+            if differs(mine, theirs):
                 raise OptionError(f"merge: {name} is {mine!r} here and {theirs!r} in the other.")
         frames, numbers = copy.deepcopy(getattr(self, "_frames", None)), None
         if frames is not None:
@@ -245,7 +245,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def _refuse_changes(self) -> None:
         """Refuse parameters changed since the learner was made: ``partial_fit`` continues with the old ones."""
         known = getattr(self, "_parameters", None)
-        changed = [name for name, value in self._made_with().items() if known and _differs(known.get(name), value)]
+        changed = [name for name, value in self._made_with().items() if known and differs(known.get(name), value)]
         if changed:
             raise ValueError(
                 f"partial_fit: {', '.join(changed)} changed since the learner was made; call fit, which restarts, "
@@ -284,18 +284,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         except OptionError as error:
             raise AttributeError(str(error)) from None
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if "learner_" in state:
-            state["learner_"] = described(state["learner_"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        if "learner_" in state:  # copies the arrays: those of a memory-mapped pickle are read-only
-            state["learner_"] = revived(*state["learner_"])
-        super().__setstate__(state)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
         from onsketch.adapters.sklearn.saving import save_estimator
@@ -311,11 +299,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing in ("zero", "indicate")
         return tags
-
-
-def _differs(a: Any, b: Any) -> bool:
-    """Return True if two values of a parameter differ."""
-    return not (a is b or bool(np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))))
 
 
 def _clips(learner: Any) -> bool:

@@ -93,6 +93,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
+    multilabel_: bool
 
     @takes_learner_options
     def __init__(
@@ -124,20 +125,19 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         X, y = self._checked(X, y, first=True, multi_output=True)
         y = _labels(y)
         weights = self._weights(X, sample_weight)
-        if y.ndim == 2:
-            return self._fit_labels(X, y, weights)
-        classes = np.unique(y[weights > 0.0])
-        if len(classes) < 2:
+        classes = np.arange(y.shape[1]) if y.ndim == 2 else np.unique(y[weights > 0.0])
+        if y.ndim == 1 and len(classes) < 2:
             raise ValueError(
                 f"a classifier needs rows of two classes at least; there is one class: {classes.tolist()}."
             )
         goes_on = self.warm_start and hasattr(self, "learner_") and np.array_equal(self.classes_, classes)
+        goes_on = goes_on and self.multilabel_ == (y.ndim == 2)
         if goes_on:
             self._refuse_changes()
-        learner = self.learner_ if goes_on else self._new_learner(classes, self._width(X))
+        learner = self.learner_ if goes_on else self._new_learner(classes, X, y)
         weights = weights * self._class_weights(classes, y, weights)
-        targets = _targets(learner, _places(classes, y))
-        return self._fit_anew(X, targets, weights, learner, classes_=classes, multilabel_=False)
+        targets = _targets(learner, classes, y)
+        return self._fit_anew(X, targets, weights, learner, classes_=classes, multilabel_=y.ndim == 2)
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -154,10 +154,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         X, y = self._checked(X, y, first=first, multi_output=True)
         y = _labels(y)
         if y.ndim == 2:
-            return self._learn_labels(X, y, self._weights(X, sample_weight), first)
+            classes = np.arange(y.shape[1])
+            if not (first or (self.multilabel_ and np.array_equal(self.classes_, classes))):
+                raise ValueError(f"y: {y.shape[1]} labels to a row; it was otherwise in the first call.")
         known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
-        if known is not None:
-            codes = _codes(known, y)
+        if known is not None and y.ndim == 1:
+            _refuse_strange(known, y)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} needs all rows at once and is for fit; for partial_fit give the "
@@ -166,38 +168,17 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         weights = self._weights(X, sample_weight)
         if _check_partial_fit_first_call(self, classes):
             try:
-                if len(self.classes_) < 2:
+                if y.ndim == 1 and len(self.classes_) < 2:
                     raise ValueError(
                         f"a classifier needs two classes at least; there is one class: {self.classes_[0]!r}."
                     )
-                self.learner_, self._parameters = self._new_learner(self.classes_, self._width(X)), self._made_with()
+                self.learner_, self._parameters = self._new_learner(self.classes_, X, y), self._made_with()
             except Exception:
                 del self.classes_
                 raise
-        self.multilabel_ = False
+        self.multilabel_ = y.ndim == 2
         weights = weights * self._class_weights(self.classes_, y, weights)
-        return self._go_on(X, _targets(self.learner_, codes), weights, first)
-
-    def _fit_labels(self, X: Any, y: NDArray[Any], weights: Floats) -> Self:
-        """Fit rows that have K binary labels each."""
-        learner, classes = self._label_learner(X, y.shape[1]), np.arange(y.shape[1])
-        return self._fit_anew(X, np.where(y > 0, 1.0, -1.0), weights, learner, classes_=classes, multilabel_=True)
-
-    def _learn_labels(self, X: Any, y: NDArray[Any], weights: Floats, first: bool) -> Self:
-        """Continue with rows that have K binary labels each."""
-        if first:
-            self.learner_, self._parameters = self._label_learner(X, y.shape[1]), self._made_with()
-            self.classes_, self.multilabel_ = np.arange(y.shape[1]), True
-        if not self.multilabel_ or y.shape[1] != len(self.classes_):
-            raise ValueError(f"y: {y.shape[1]} labels to a row; it was otherwise in the first call.")
-        return self._go_on(X, np.where(y > 0, 1.0, -1.0), weights, first)
-
-    def _label_learner(self, X: Any, labels: int) -> Any:
-        if self.class_weight is not None:
-            raise ValueError("class_weight: several labels to a row have no classes to weigh; give sample_weight.")
-        options = self._options(self._width(X))
-        loss = "logistic" if options["loss"] == "softmax" else options["loss"]  # of a label alone
-        return shared_model(self.method, labels, {**options, "loss": loss})
+        return self._go_on(X, _targets(self.learner_, self.classes_, y), weights, first)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
@@ -241,9 +222,16 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = shares_a_sketch(self.method)
         return tags
 
-    def _new_learner(self, classes: NDArray[Any], n_features: int | None) -> Any:
-        options, threads = self._options(n_features), effective_n_jobs(self.n_jobs)
-        return class_model(self.method, self.multiclass, len(classes), options, threads=threads)
+    def _new_learner(self, classes: NDArray[Any], X: Any, y: NDArray[Any]) -> Any:
+        options = self._options(self._width(X))
+        if y.ndim == 1:
+            return class_model(
+                self.method, self.multiclass, len(classes), options, threads=effective_n_jobs(self.n_jobs)
+            )
+        if self.class_weight is not None:
+            raise ValueError("class_weight: several labels to a row have no classes to weigh; give sample_weight.")
+        loss = "logistic" if options["loss"] == "softmax" else options["loss"]  # of a label alone
+        return shared_model(self.method, len(classes), {**options, "loss": loss})
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weights: Floats) -> Any:
         """Return the weight of each row, ``class_weight`` included."""
@@ -269,9 +257,10 @@ def _labels(y: Any) -> NDArray[Any]:
     return found
 
 
-def _targets(learner: Any, codes: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the learner's targets: ±1 for two classes, codes for more."""
-    return np.where(codes > 0, 1.0, -1.0) if isinstance(learner, Learner) else codes
+def _targets(learner: Any, classes: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+    """Return the learner's targets: ±1 for two classes or several labels to a row, codes for more classes."""
+    codes = y if y.ndim == 2 else _places(classes, y)
+    return np.where(codes > 0, 1.0, -1.0) if y.ndim == 2 or isinstance(learner, Learner) else codes
 
 
 def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
@@ -279,14 +268,12 @@ def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
     return np.minimum(np.searchsorted(classes, y), len(classes) - 1)
 
 
-def _codes(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index of each label in the classes, or raise an error that names the first unknown one."""
-    codes = _places(classes, y)
-    strange = np.flatnonzero(classes[codes] != y)
+def _refuse_strange(classes: NDArray[Any], y: NDArray[Any]) -> None:
+    """Raise an error that names the first label which is not among the classes."""
+    strange = np.flatnonzero(classes[_places(classes, y)] != y)
     if strange.size:
         row = int(strange[0])
         raise InputError(
             f"y: the label {y[[row]].tolist()[0]!r} at row {row} is not among the classes given in the first call of "
             f"partial_fit, {classes.tolist()!r}. Give all classes there. Nothing was learned."
         )
-    return codes

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onsketch.core.errors import ModelFileError
-from onsketch.jobs.notes import check, read_noted
+from onsketch.jobs.notes import noted, read_noted
 from onsketch.jobs.training import Plan, Training
 
 
@@ -32,8 +32,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_what_jobs_write_is_taken(notes: dict[str, Any]) -> None:
-    check(notes)
-    check({**notes, "labels": ["of somebody else"]})
+    noted(notes)
+    noted({**notes, "labels": ["of somebody else"]})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_jobs_write_is_taken(notes: dict[str, Any]) -> None:
         ("training.task.kind", "guess"),
         ("training.task.positive", None),
         ("training.format", "xls"),
-        ("checkpoint.due_records", [[1, 2.0]]),
+        ("checkpoint.records", [[1, 2.0]]),
         ("checkpoint.passes", [{"loss": 1.0}]),
         ("checkpoint.unheard_of", 1),
         ("training", []),
@@ -65,7 +65,7 @@ def test_altered_notes_are_refused_by_name(notes: dict[str, Any], path: str, val
         place = place[name]
     place[last] = value
     with pytest.raises(ModelFileError) as refused:
-        check(altered)
+        noted(altered)
     assert refused.value.field is not None
     assert refused.value.field.startswith("notes")
     assert last in str(refused.value) or above[-1] in str(refused.value)
@@ -80,4 +80,4 @@ def test_missing_notes_are_refused(notes: dict[str, Any], path: str) -> None:
         place = place[name]
     del place[last]
     with pytest.raises(ModelFileError, match=last):
-        check(altered)
+        noted(altered)

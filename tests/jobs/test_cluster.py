@@ -244,7 +244,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, method: 
     assert bits(finished, tmp_path / "finished") == expected
 
 
-@pytest.mark.parametrize("missing", ["plan", "reports", *(f"reports.{part}" for part in Learned.__dataclass_fields__)])
+@pytest.mark.parametrize("missing", ["plan", "reports", *(f"reports.{part}" for part in Learned.__struct_fields__)])
 def test_a_part_without_a_note_or_of_other_shards_is_refused(tmp_path: Path, missing: str) -> None:
     X, y = sparse_stream("logistic", n=90, seed=10)
     arguments: dict[str, Any] = {"checkpoint": tmp_path / "c", "every": 0.0, "cluster": "none"}

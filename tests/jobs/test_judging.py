@@ -10,8 +10,9 @@ from sklearn import metrics
 
 from onsketch.core.probabilities import probabilities
 from onsketch.data.task import Task
+from onsketch.files.records import converted
 from onsketch.jobs.answers import answers
-from onsketch.jobs.judging import Judge
+from onsketch.jobs.judging import Counts, Judge
 from onsketch.jobs.tally import judged
 from program import PROGRAM, environment, run
 
@@ -96,7 +97,7 @@ def test_no_cut_changes_a_bit(task):
         judge = Judge(task, "absolute" if task.kind == "regression" else "logistic")
         for part in np.split(np.arange(500), cuts):
             count(judge, labels[part], np.eye(3)[said[part].astype(int)] if task.many else said[part], weights[part])
-            judge = Judge.from_state(task, json.loads(json.dumps(judge.state())))
+            judge = Judge.from_state(task, converted(json.loads(json.dumps(judge.state().state())), Counts))
         states.append(judge.state())
     assert states[0] == states[1] == states[2]
 

@@ -18,6 +18,7 @@ from onsketch.core.losses import loss_values
 from onsketch.data.task import find_task
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
+from onsketch.files.records import converted
 from onsketch.jobs.evaluation import progressive
 from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
@@ -241,7 +242,7 @@ def test_progressive_evaluation_with_a_callback():
         )
     assert [record.rows for record in seen] == [2**k for k in range(11)]
     assert total.rows == 1500
-    assert Progress(**total.state()) == total
+    assert converted(total.state(), Progress) == total
 
 
 def test_weights_weigh_the_tally():

@@ -19,8 +19,9 @@ from onsketch.core.implicit import implicit_step
 from onsketch.core.losses import LOSSES, in_units_of_labels, loss_values, named, slope
 from onsketch.data.task import Task
 from onsketch.errors import InputError, OptionError
+from onsketch.files.records import converted
 from onsketch.jit.decorators import kernel
-from onsketch.jobs.judging import Judge
+from onsketch.jobs.judging import Counts, Judge
 from onsketch.jobs.models import make_learner
 from onsketch.jobs.offline import best_fixed_loss
 from onsketch.jobs.tally import judged
@@ -283,7 +284,7 @@ def test_figures_equal_the_definitions_for_any_cut(key: str) -> None:
         judge = Judge(Task("regression"), key)
         for part in np.split(np.arange(500), cuts):
             judge.add(judged(key, y[part], z[part], False, weights[part]))
-            judge = Judge.from_state(judge.task, json.loads(json.dumps(judge.state())))
+            judge = Judge.from_state(judge.task, converted(json.loads(json.dumps(judge.state().state())), Counts))
         judges.append(judge)
     assert judges[0].state() == judges[1].state()
     figures = judges[0].figures()

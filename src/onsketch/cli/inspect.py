@@ -12,9 +12,6 @@ from onsketch.cli.declaring import FILE, FOLDER, command, option, refuse
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
 
-_LEFT_OUT = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}
-"""Description of the default of an option that was left out."""
-
 _BARS = 40
 """Eigenvalues shown."""
 
@@ -100,6 +97,7 @@ def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     """Describe a model in words, as pairs of name and value."""
     from onsketch.jobs.evaluation import grown
     from onsketch.jobs.models import described, in_force, one_of
+    from onsketch.jobs.notes import noted
 
     one = one_of(learner)
     facts = [
@@ -120,43 +118,35 @@ def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
             facts.append(("regret", f"at most {proof.regret_bound:.4g} ({proof.theorem})"))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]
-    training = content.notes.get("training")
-    if training is not None:
+    notes = noted(content.notes)
+    if notes.training is not None:
         from onsketch.cli.summary import judged
-        from onsketch.data.task import Task
         from onsketch.jobs.judging import Judge
-        from onsketch.jobs.tally import Progress
 
-        task = Task(**training["task"])
+        task, counts = notes.training.task, notes.training.judge
         facts.append(("task", str(task)))
-        state = training.get("judge")
-        judge = None if state is None else Judge.from_state(task, state)
-        facts += judged(Progress(**training["progress"]), judge)
-        for field in (training.get("schema") or {}).get("fields", ()):
+        facts += judged(notes.training.progress, None if counts is None else Judge.from_state(task, counts))
+        for field in (notes.training.schema or {}).get("fields", ()):
             why = f" ({field['why']})" if field["why"] else ""
             facts.append((f"column {field['name']}", f"{field['kind']}{why}"))
-    if "checkpoint" in content.notes:
-        facts.append(("checkpoint", f"of {', '.join(content.notes['checkpoint']['plan']['sources'])}"))
+    if notes.checkpoint is not None:
+        facts.append(("checkpoint", f"of {', '.join(notes.checkpoint.plan['sources'])}"))
     return facts
 
 
 def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
     """All weights, by falling size; with data, of what they amount to there."""
-    from onsketch.data.block import SAFETY
+    from onsketch.jobs.notes import noted, unknown_training
     from onsketch.jobs.weights import scales_of, weights_of
 
-    metadata = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
-    names = {int(feature): name for feature, name in (metadata.get("names") or {}).items()}
-    scales = None
-    if data is not None:
-        given = {name: value for name, value in metadata["reading"].items() if name not in SAFETY}
-        reading = {**given, "everyday": True, "unlabelled": True, "schema": metadata.get("schema")}
-        scales = scales_of([data], reading)
-    classes = metadata["task"].get("names") if content.kind == "classes" else None
     if content.kind == "classes" and not hasattr(learner, "learners"):
         return []
+    trained, scales = noted(content.notes).training or unknown_training(learner), None
+    if data is not None:
+        scales = scales_of([data], {**trained.read, "everyday": True, "unlabelled": True, "schema": trained.schema})
+    classes = trained.task.names if content.kind == "classes" else None
     try:
-        return weights_of(learner, classes, names, scales)
+        return weights_of(learner, classes, trained.names, scales)
     except OptionError:
         return []
 
@@ -176,16 +166,15 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     """The regret of such a learner on the first rows of a file, read as the training read its own."""
     from onsketch.data import stream
     from onsketch.data.block import stacked
-    from onsketch.data.task import Task
     from onsketch.data.usable import labelled_rows
+    from onsketch.jobs.notes import noted, unknown_training
     from onsketch.learners.kernel import study
 
-    metadata = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
-    task, blocks, count = Task(**metadata["task"]), [], 0
-    with stream([data], **metadata["reading"]) as source:
+    trained, blocks, count = noted(content.notes).training or unknown_training(learner), [], 0
+    with stream([data], **trained.reading) as source:
         for block in source:
-            wanted, kept = rows - count, labelled_rows(block, metadata["reading"].get("on_error") == "skip")
-            blocks.append((kept.X[:wanted], task.labels(kept.y[:wanted]), None))
+            wanted, kept = rows - count, labelled_rows(block, trained.reading.get("on_error") == "skip")
+            blocks.append((kept.X[:wanted], trained.task.labels(kept.y[:wanted]), None))
             count += len(blocks[-1][1])
             if count >= rows:
                 break

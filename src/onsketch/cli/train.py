@@ -197,8 +197,8 @@ def _continued(
     from onsketch.jobs.plans import Plan
     from onsketch.jobs.prediction import open_model
 
-    model = open_model(start)
-    one = one_of(model.learner)
+    model, trained = open_model(start)
+    one = one_of(model)
     if learner is not None and learner != one.method.name:
         raise OptionError(f"--learner {learner}: {start} is a model of {one.method.name}, and stays one.")
     for name, value in learner_options(learning).items():
@@ -207,8 +207,8 @@ def _continued(
                 f"--{name.replace('_', '-')} {value}: {start} was trained with {getattr(one.options, name, None)}; "
                 "the options of a model stay as they are."
             )
-    before = model.metadata["reading"]
-    kinds = {field["kind"] for field in (model.metadata.get("schema") or {}).get("fields", ())}
+    before = trained.read
+    kinds = {field["kind"] for field in (trained.schema or {}).get("fields", ())}
     unnamed = () if "label" in kinds or "label" in before else ("label",)  # by estimators and services
     free = ("on_error", "block_rows", "format", *unnamed, *SAFETY)
     for name, value in reading.items():
@@ -217,14 +217,13 @@ def _continued(
                 f"--{name.replace('_', '-')} {value}: {start} was trained with "
                 f"{before.get(name, 'the default')}; rows are read as the training did."
             )
-    if task is not None and task != model.task.kind and not (task == "binary" and model.task.signs):
-        raise OptionError(f"--task {task}: {start} is a model of a {model.task}.")
+    if task is not None and task != trained.task.kind and not (task == "binary" and trained.task.signs):
+        raise OptionError(f"--task {task}: {start} is a model of a {trained.task}.")
     if passes > 1:
         raise OptionError("--passes: a model continues with new rows once; with --from they are read one time.")
-    kept = model.metadata.get("holdout", 0)
-    if holdout and holdout != kept:
-        raise OptionError(f"--holdout {holdout}: {start} was trained with --holdout {kept}, which goes on.")
-    return Plan(files, one.method.name, {}, {**before, **reading}, task, 1, kept, 0, str(start))
+    if holdout and holdout != trained.holdout:
+        raise OptionError(f"--holdout {holdout}: {start} was trained with --holdout {trained.holdout}, which goes on.")
+    return Plan(files, one.method.name, {}, {**before, **reading}, task, 1, trained.holdout, 0, str(start))
 
 
 def _document(job: Training, seconds: float) -> dict[str, Any]:

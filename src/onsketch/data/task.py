@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ _UNKNOWN = -1.0
 class Task:
     """Classification between two labels (or many), or regression."""
 
-    kind: str
+    kind: Literal["classification", "multiclass", "regression"]
     """Either "classification" (two labels), "multiclass" or "regression"."""
     negative: float | None = None
     """Label that becomes −1; None if only 1 has occurred, so that 0 and −1 are both possible."""
@@ -121,10 +121,6 @@ class Task:
         elif self.signs:
             unknown = (y != self.negative) & (y != self.positive)
         return unknown
-
-    def state(self) -> dict[str, Any]:
-        """Return the task as JSON values; ``Task(**state)`` restores it."""
-        return asdict(self)
 
 
 def name_of(label: float, words: Sequence[str] | None) -> str:

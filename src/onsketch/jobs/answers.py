@@ -96,12 +96,6 @@ def label_of(name: str, task: Task) -> str | int | float:
     return int(value) if value.is_integer() else value
 
 
-def class_losses(margins: Array, codes: NDArray[np.int64], loss: str) -> Array:
-    """−log of the probability of each row's class; for losses without probabilities, of that of a softmax."""
-    p = probabilities(margins, loss if loss == "logistic" else "softmax")
-    return np.asarray(-np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-300)))
-
-
 def _plain(name: str) -> str:
     """A class in a line of several: blanks and colons would part it."""
     return "_".join(name.replace(":", "_").split()) or "_"

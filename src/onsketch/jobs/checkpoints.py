@@ -11,18 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import ModelFileError, OptionError
-from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.files import model_file
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
+from onsketch.jobs.notes import Checkpoint, Pass, Trained, check_fit, noted, read_noted
 from onsketch.jobs.plans import Plan, same_plan
 from onsketch.jobs.predictions import Predictions
-from onsketch.jobs.tally import Progress, Record
+from onsketch.jobs.tally import Course, Progress, Record
 from onsketch.jobs.weights import Scales
-
-_NEEDED = {"schema", "refused", "skipped", "positives", "format"}
-"""Entries of the metadata that resuming a training needs."""
 
 
 class Resumable:
@@ -40,7 +37,7 @@ class Resumable:
         self.held_out_judge: Judge | None = None
         self.records: list[Record] = []
         self.finished_passes = 0
-        self.passes: list[dict[str, float | None]] = []
+        self.passes: list[Pass] = []
         """Of each pass finished: its mean loss, and that of its held-out rows."""
         self.stopped_early = False
         self.positives = 0
@@ -65,6 +62,9 @@ class Resumable:
         """Features that count the first rows of a table."""
         self.scales: Scales | None = None
         """The scales of features, where a page is to show them; see :meth:`watch`."""
+        self.course: Course | None = None
+        self.held_out_course: Course | None = None
+        """Curves of the tallies, where a page is to show them."""
         self.shares: list[tuple[int, NDArray[np.float64]]] = []
         """For a page: pairs of the row count and the weight of each expert."""
         self.first_bad = ""
@@ -80,9 +80,9 @@ class Resumable:
         self._blocks: Any = None
         self._best: tuple[float, Any] | None = None
         """The least held-out loss of a pass, and the learner of that time."""
-        self._skipped_before = 0
+        self.skipped_before = 0
         """Bad lines of the passes finished."""
-        self._rows_before = 0
+        self.rows_before = 0
         """Rows of the passes finished."""
         self._predictions = Predictions(predictions)
         self._kind = kind
@@ -105,7 +105,12 @@ class Resumable:
     @property
     def skipped(self) -> int:
         """Bad lines and rows passed over."""
-        return self.refused + self._skipped_before + (self._position.skipped if self._position else 0)
+        return self.refused + self.skipped_before + (self._position.skipped if self._position else 0)
+
+    @property
+    def holdout(self) -> int:
+        """One row in this many is held out; 0 for none."""
+        return self.plan.holdout
 
     @property
     def position(self) -> Any:
@@ -124,26 +129,22 @@ class Resumable:
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need; ``notes`` are added."""
-        self.learner.save(path, {"training": self._description(), **(notes or {})})
+        self._gather_names()
+        self.learner.save(path, {"training": Trained.of(self).state(), **(notes or {})})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to resume from here."""
         self._predictions.flush()
-        going = {
-            "plan": asdict(self.plan),
-            "files": self._files(),
-            "position": None if self._position is None else self._position.to_json(),
-            "end": None if self._end is None else self._end.to_json(),
-            "finished_passes": self.finished_passes,
-            "passes": self.passes,
-            "rows_before": self._rows_before,
-            "skipped_before": self._skipped_before,
-            "started_at": self.started_at,
-            "due_records": [list(record) for record in self.records],
-            "predictions_written": self._predictions.written,
-            "predictions": self._predictions.path,
-        }
-        self.save(path, {"checkpoint": going})
+        going = Checkpoint.of(
+            self,
+            plan=asdict(self.plan),
+            files=self._files(),
+            position=None if self._position is None else self._position.to_json(),
+            end=None if self._end is None else self._end.to_json(),
+            predictions_written=self._predictions.written,
+            predictions=self._predictions.path,
+        )
+        self.save(path, {"checkpoint": going.state()})
 
     def _files(self) -> list[str]:
         from onsketch.data.sources import expand
@@ -158,92 +159,64 @@ class Resumable:
             self.schema = self._blocks.schema or self.schema
             self.format = self.format or self._blocks.format
 
-    def _description(self) -> dict[str, Any]:
-        """Describe for the model file how the learner was trained."""
-        assert self.task is not None
-        assert self.progress is not None
-        self._gather_names()
-        return {
-            "task": self.task.state(),
-            "reading": self.reading,
-            "schema": self.schema,
-            "format": self.format,
-            "holdout": self.plan.holdout,
-            "progress": self.progress.state(),
-            "judge": None if self.judge is None else self.judge.state(),
-            "held_out": None if self.held_out is None else self.held_out.state(),
-            "held_out_judge": None if self.held_out_judge is None else self.held_out_judge.state(),
-            "refused": self.refused,
-            "unusable": self.unusable,
-            "skipped": self.skipped,
-            "positives": self.positives,
-            "names": {str(feature): name for feature, name in sorted(self.names.items())},
-        }
-
-    def _take_up(self, content: model_file.Content, metadata: dict[str, Any]) -> None:
-        """The state that models and checkpoints both hold."""
-        from onsketch.jobs.notes import check_fit
-
+    def take_up(self, content: model_file.Content, trained: Trained) -> None:
+        """Take over what models and checkpoints both hold."""
         self.learner = model_file.build(content)
-        check_fit(metadata, self.learner, self.loss)
-        self.task = Task(**metadata["task"])
-        self.progress = Progress(**metadata["progress"])
-        self.held_out = None if metadata["held_out"] is None else Progress(**metadata["held_out"])
-        judges = [metadata.get(name) for name in ("judge", "held_out_judge")]
-        self.judge, self.held_out_judge = (None if one is None else Judge.from_state(self.task, one) for one in judges)
-        self.refused, self.positives = metadata["refused"], metadata["positives"]
-        self.unusable = metadata.get("unusable", self.refused)  # the usual cause, in a file without this count
-        self.schema, self.format = metadata["schema"], metadata["format"]
-        self._reading_before = {name: value for name, value in metadata["reading"].items() if name not in SAFETY}
-        self.names = {int(feature): name for feature, name in metadata["names"].items()}
+        check_fit(trained, self.learner, self.loss)
+        trained.hand(
+            self, "task", "progress", "held_out", "names", "schema", "format", "refused", "unusable", "positives"
+        )
+        self.judge, self.held_out_judge = (
+            None if one is None else Judge.from_state(trained.task, one)
+            for one in (trained.judge, trained.held_out_judge)
+        )
+        self._reading_before = trained.read
 
     def go_on_from(self, path: model_file.PathLike) -> None:
         """Continue from a saved model, as if its rows and these were one stream."""
         from onsketch.jobs.estimators import read_trained
 
-        content = read_trained(path)
-        metadata = content.notes.get("training")
-        if metadata is None or not metadata.keys() >= _NEEDED:
+        self.go_on(read_trained(path), path)
+
+    def go_on(self, content: model_file.Content, path: model_file.PathLike = "") -> None:
+        """Continue from the content of a model file."""
+        trained = noted(content.notes).training
+        if trained is None:
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
-        self._take_up(content, metadata)
-        self._skipped_before = metadata["skipped"] - self.refused
+        self.take_up(content, trained)
+        self.skipped_before = trained.skipped - self.refused
         self.started_at = self.rows
 
     def resume(self, path: model_file.PathLike) -> None:
         """Resume from a checkpoint of the same plan; files may have been added at the end."""
         from onsketch.data import Position
-        from onsketch.jobs.notes import read_noted
 
         content = read_noted(path)
-        going, metadata = content.notes.get("checkpoint"), content.notes.get("training")
-        if going is None or metadata is None or not metadata.keys() >= _NEEDED:
+        notes = noted(content.notes)
+        going = notes.checkpoint
+        if going is None or notes.training is None:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
         longer = self._longer(going, os.fspath(path))
-        self._take_up(content, metadata)
-        self.records = [Record(*record) for record in going["due_records"]]
-        self.finished_passes = going["finished_passes"]
-        self.passes = going["passes"]
-        self.started_at = going["started_at"]
-        self._skipped_before = going["skipped_before"]
-        self._rows_before = going["rows_before"]
+        self.take_up(content, notes.training)
+        going.hand(self, "records", "finished_passes", "passes", "started_at", "skipped_before", "rows_before")
         self._position, self._end = (
-            None if going[name] is None else Position.from_json(going[name]) for name in ("position", "end")
+            None if place is None else Position.from_json(place) for place in (going.position, going.end)
         )
         if longer and self.finished_passes == 1 and self._end is not None:  # the end was not the end
-            self.finished_passes, self._rows_before = 0, 0
+            self.finished_passes, self.rows_before = 0, 0
             self._position, self._end = self._end, None
-            self._skipped_before -= self._position.skipped
-        if self._predictions.path != going["predictions"]:
+            self.skipped_before -= self._position.skipped
+        if self._predictions.path != going.predictions:
             raise OptionError(
-                f"{os.fspath(path)}: its predictions went to {going['predictions']}; give the same --predictions."
+                f"{os.fspath(path)}: its predictions went to {going.predictions}; give the same --predictions."
             )
-        self._predictions.written = going["predictions_written"]
+        self._predictions.written = going.predictions_written
 
-    def _longer(self, going: dict[str, Any], path: str) -> bool:
+    def _longer(self, going: Checkpoint, path: str) -> bool:
         """Return True if files were added to those of the checkpoint; refuse a plan that differs otherwise."""
-        now, then = asdict(self.plan), dict(going["plan"])
-        known, files = going.get("files") or [], self._files()
-        longer = len(files) > len(known) > 0 and files[: len(known)] == known and self.plan.passes == 1
+        now, then, files = asdict(self.plan), dict(going.plan), self._files()
+        known = len(going.files)
+        longer = len(files) > known > 0 and files[:known] == going.files and self.plan.passes == 1
         if longer:
             then["sources"] = now["sources"]
         same_plan(now, then, path)

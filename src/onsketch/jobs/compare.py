@@ -116,6 +116,7 @@ class _Trial:
     seconds: float = 0.0
     finite: bool = True
     curve: list[Point] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
 
     def feed(self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
         if not self.finite:
@@ -130,7 +131,7 @@ class _Trial:
             self.finite = False
             return
         self.seconds += thread_time() - began
-        self.progress.add(self.progress.judged(y, margins, weights), X)
+        self.progress.add(self.progress.judged(y, margins, weights), X, course=self.course)
         if len(self.curve) >= _POINTS:
             del self.curve[::2]
         progress = self.progress
@@ -254,7 +255,7 @@ class Race:
     def _trial(self, contender: Contender, setting: Setting) -> _Trial:
         common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
         learner = self._make(contender.name, **{**common, **setting})
-        tally = Progress(loss_of(learner), _signs(learner, self._signs), curve=Course())
+        tally = Progress(loss_of(learner), _signs(learner, self._signs))
         return _Trial(learner, setting, tally)
 
     @property
@@ -337,7 +338,7 @@ def _best(track: str, trials: list[_Trial], by: str) -> Score:
     best = min(finite, key=lambda trial: _merit(trial, by))
     progress = best.progress
     microseconds = 1e6 * best.seconds / progress.rows
-    curve, sums = tuple(best.curve), tuple(progress.curve.sums) if progress.curve is not None else ()
+    curve, sums = tuple(best.curve), tuple(best.course.sums)
     return Score(
         track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum, sums, tried
     )

@@ -20,10 +20,8 @@ from onsketch.data.task import Task, name_of
 from onsketch.files import model_file
 from onsketch.files.model_file import Content
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import read_noted
-from onsketch.jobs.plans import Plan
+from onsketch.jobs.notes import Trained, read_noted
 from onsketch.jobs.tally import Progress
-from onsketch.jobs.training import Training
 from onsketch.rows.hashing import hash_name
 from onsketch.rows.schema import Field, Schema
 
@@ -76,12 +74,16 @@ def as_trained(content: Content) -> Content:
     if columns is not None:
         width = 1 << BITS if schema.hashed else 2 * len(schema.fields)
         learned, learner = _renumbered(learned, learner, columns, width)
-    job = Training(Plan([], str(header["parameters"]["method"]), {}, reading))
-    job.learner, job.task, job.names = learner, task, names
-    job.schema = replace(schema, word_labels=task.words).state() if schema.fields or columns is not None else None
-    job.format = "json" if content.kind == "river" else "csv" if named else "libsvm" if job.schema is None else None
-    job.progress = Progress(loss_of(learner), task.signs or task.many)
-    return learned._replace(notes={"training": job._description()})
+    described = schema.fields or columns is not None
+    trained = Trained(
+        task=task,
+        reading=reading,
+        progress=Progress(loss_of(learner), task.signs or task.many),
+        names=names,
+        schema=replace(schema, word_labels=task.words).state() if described else None,
+        format="json" if content.kind == "river" else "csv" if named else None if described else "libsvm",
+    )
+    return learned._replace(notes={"training": trained.state()})
 
 
 Columns = tuple[NDArray[np.int64] | None, dict[int, str], Schema, dict[str, Any]]

@@ -8,14 +8,17 @@ blocks or days changes a bit of it. Margins of two classes are counted in fixed 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.losses import in_units_of_labels, loss_values, named
 from onsketch.data.task import Task
-from onsketch.jobs.tally import Judged
+from onsketch.files.records import Count, Note, Number, Weight
+from onsketch.jobs.tally import Judged, Loss
 
 Array = NDArray[np.float64]
 
@@ -38,6 +41,23 @@ class Point(NamedTuple):
     weight: float = 0.0
 
 
+class Counts(Note, kw_only=True):
+    """The counts of a judge."""
+
+    loss: Loss
+    rows: Count
+    changes: Count
+    last: Number | None
+    cells: list[tuple[Annotated[int, Meta(ge=0, lt=CELLS)], Weight, Weight]]
+    """The cells of margins that are not empty: place, and weight of negative and of positive rows."""
+    confusion: list[tuple[Count, Annotated[int, Meta(ge=-1, le=LONGEST_COUNT)], Weight]]
+    """Code, predicted code, and weight of the rows."""
+    sums: Annotated[list[float], Meta(min_length=5, max_length=5)]
+    own: Annotated[list[float], Meta(min_length=2, max_length=2)]
+    first: Number
+    sample: list[Number]
+
+
 class Judge:
     """Running counts over labels and predictions; ``figures`` computes the metrics from them."""
 
@@ -46,7 +66,7 @@ class Judge:
         self.loss = loss
         self.rows = 0
         self.changes = 0
-        self.last = math.nan
+        self.last: float | None = None
         self.counts = np.zeros((2, CELLS))
         """Weight of rows by label (negative, positive) and cell of the margin."""
         self.confusion: dict[tuple[int, int], float] = {}
@@ -65,7 +85,7 @@ class Judge:
         labels, predictions, shares = block.labels, block.said, block.weights
         if not labels.size:
             return
-        steps = np.diff(np.concatenate([[labels[0] if math.isnan(self.last) else self.last], labels]))
+        steps = np.diff(np.concatenate([[labels[0] if self.last is None else self.last], labels]))
         self.changes += int(np.count_nonzero(steps))
         self.last = float(labels[-1])
         if self.task.signs:
@@ -279,33 +299,30 @@ class Judge:
 
     # Keeping ------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        cells = np.flatnonzero(self.counts.any(axis=0))
-        return {
-            "loss": self.loss,
-            "rows": self.rows,
-            "changes": self.changes,
-            "last": None if math.isnan(self.last) else self.last,
-            "cells": [[int(k), *map(_fast, self.counts[:, k].tolist())] for k in cells],
-            "confusion": [[*pair, _fast(weight)] for pair, weight in sorted(self.confusion.items())],
-            "sums": self.sums.tolist(),
-            "own": self.own.tolist(),
-            "first": self.first,
-            "sample": self.sample,
-        }
+    def state(self) -> Counts:
+        """Return the counts, for a file."""
+        return Counts(
+            loss=self.loss,
+            rows=self.rows,
+            changes=self.changes,
+            last=self.last,
+            cells=[(int(k), *self.counts[:, k].tolist()) for k in np.flatnonzero(self.counts.any(axis=0))],
+            confusion=[(*pair, weight) for pair, weight in sorted(self.confusion.items())],
+            sums=self.sums.tolist(),
+            own=self.own.tolist(),
+            first=self.first,
+            sample=self.sample,
+        )
 
     @classmethod
-    def from_state(cls, task: Task, state: dict[str, Any]) -> Judge:
-        """The judge that ``state`` described, to count on."""
-        judge = cls(task, state["loss"])
-        judge.rows, judge.changes, judge.first = state["rows"], state["changes"], state["first"]
-        judge.last = math.nan if state["last"] is None else state["last"]
-        for cell, negative, positive in state["cells"]:
+    def from_state(cls, task: Task, state: Counts) -> Judge:
+        """Return a judge with these counts, to count on."""
+        judge = cls(task, state.loss)
+        judge.rows, judge.changes, judge.last, judge.first = state.rows, state.changes, state.last, state.first
+        for cell, negative, positive in state.cells:
             judge.counts[:, cell] = negative, positive
-        judge.confusion = {(code, said): float(weight) for code, said, weight in state["confusion"]}
-        judge.sums, judge.own = np.array(state["sums"]), np.array(state.get("own", [0.0, 0.0]))
-        judge.sample = list(state["sample"])
+        judge.confusion = {(code, said): weight for code, said, weight in state.confusion}
+        judge.sums, judge.own, judge.sample = np.array(state.sums), np.array(state.own), list(state.sample)
         return judge
 
     def _descending(self) -> tuple[Array, Array] | None:
@@ -343,8 +360,3 @@ def _thinned(rows: Array) -> Array:
     kept = rows[np.concatenate([[True], (np.diff(rows, axis=0) != 0.0).any(axis=1)])]
     chosen: Array = kept[np.unique(np.linspace(0, len(kept) - 1, min(200, len(kept))).round().astype(int))]
     return chosen
-
-
-def _fast(weight: float) -> float | int:
-    """Whole weights without a point, for a shorter file."""
-    return int(weight) if weight == int(weight) else weight

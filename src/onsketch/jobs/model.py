@@ -230,15 +230,9 @@ class Model:
 
 def from_content(content: model_file.Content) -> Model:
     """Build the model of a file whose notes describe its training."""
-    from onsketch.jobs.notes import check
-
-    check(content.notes)
-    metadata = content.notes["training"]
     method = content.header.get("method")
-    name = method["name"] if isinstance(method, dict) else str(method)
-    job = Training(Plan([], name, {}, metadata["reading"]))
-    job._take_up(content, {"judge": None, "held_out": None, "refused": 0, "positives": 0, "format": None, **metadata})
-    job._skipped_before, job.started_at = metadata.get("skipped", 0) - job.refused, job.rows
+    job = Training(Plan([], method["name"] if isinstance(method, dict) else str(method)))
+    job.go_on(content)
     return Model(job)
 
 

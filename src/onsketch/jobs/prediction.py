@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
@@ -18,7 +17,7 @@ from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import check_fit
+from onsketch.jobs.notes import Trained, check_fit, noted, unknown_training
 from onsketch.jobs.plans import check_format
 from onsketch.jobs.predictions import words
 from onsketch.jobs.tally import Progress
@@ -46,49 +45,17 @@ class Outcome(NamedTuple):
     """Predictions of the last block as columns by name, if a table is wanted."""
 
 
-class Model(NamedTuple):
-    """A saved model with what it needs to read rows and to answer."""
-
-    learner: Any
-    task: Task
-    metadata: dict[str, Any]
-    header: dict[str, Any]
-
-    @property
-    def loss(self) -> str:
-        """The loss it was trained with."""
-        return loss_of(self.learner)
-
-    @property
-    def names(self) -> dict[int, str]:
-        """Names of features, as far as they were kept."""
-        return {int(feature): name for feature, name in (self.metadata.get("names") or {}).items()}
-
-    def reading(self, given: dict[str, Any], sources: list[str]) -> dict[str, Any]:
-        """Return the options for reading rows to predict: those of the training, updated by the given ones."""
-        options = {**self.metadata["reading"], "everyday": True, "unlabelled": True, **given}
-        if sources == ["-"] and "format" not in options:  # a pipe may bring too few lines to detect its format
-            options["format"] = self.metadata.get("format")
-        return {**options, "schema": self.metadata.get("schema")}
-
-
-def open_model(path: model_file.PathLike) -> Model:
-    """A model that 'onsketch train' wrote."""
+def open_model(path: model_file.PathLike) -> tuple[Any, Trained]:
+    """Return the learner of a file that 'onsketch train' wrote, and its training."""
     content = read_trained(path)
     if content.kind not in ("learner", "classes"):
         raise OptionError(f"{path}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
-    metadata = content.notes.get("training")
-    if metadata is None and content.kind == "classes":
+    learner, trained = model_file.build(content), noted(content.notes).training
+    if trained is not None:
+        check_fit(trained, learner, loss_of(learner))
+    elif content.kind == "classes":
         raise OptionError(f"{path}: classes without their names; save it with 'onsketch train'.")
-    metadata = metadata or {"task": {"kind": "regression"}, "reading": {}}
-    metadata = {
-        **metadata,
-        "reading": {name: value for name, value in metadata["reading"].items() if name not in SAFETY},
-    }
-    learner = model_file.build(content)
-    if "progress" in metadata:
-        check_fit(metadata, learner, loss_of(learner))
-    return Model(learner, Task(**metadata["task"]), metadata, content.header)
+    return learner, trained or unknown_training(learner)
 
 
 def predict_stream(
@@ -111,28 +78,30 @@ def predict_stream(
     """
     from onsketch.data import stream
 
-    known = open_model(model)
-    task, loss = known.task, known.loss
+    learner, trained = open_model(model)
+    task, loss = trained.task, loss_of(learner)
     asked, kind = kind, kind or default_kind(task)
     check_kind(kind, task, loss)
-    options = known.reading(reading, sources)
+    options = {**trained.read, "everyday": True, "unlabelled": True, **reading}
+    if sources == ["-"] and "format" not in options:  # a pipe may bring too few lines to detect its format
+        options["format"] = trained.format
     tally, judge = Progress(loss, task.signs or task.many), Judge(task, loss)
-    reasons = Reasons(known.learner, task.many) if explain else None
+    reasons = Reasons(learner, task.many) if explain else None
     rows = passed_over = unknown = 0
     yield Outcome(tally, judge, 0, 0, None)
-    with stream(sources, **options) as blocks:
-        check_format(known.metadata.get("format"), blocks.format, str(sources[0]))
+    with stream(sources, **{**options, "schema": trained.schema}) as blocks:
+        check_format(trained.format, blocks.format, str(sources[0]))
         for block in blocks:
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")
-            margins = known.learner.predict(kept.rows)
+            margins = learner.predict(kept.rows)
             table: dict[str, Any] | None = None
             said = [] if tabular else answers(margins, task, loss, kind)
             if tabular:
                 table = {} if kept.tags is None else {"tag": kept.tags}
                 table |= columns_of(margins, task, loss, asked)
             if reasons is not None:
-                names = {**blocks.names, **known.names}
+                names = {**blocks.names, **trained.names}
                 explained = reasons.behind(kept.rows, margins, explain)
                 if table is not None:
                     table |= _as_columns(list(explained), names, explain)

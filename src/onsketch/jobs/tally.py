@@ -7,15 +7,18 @@ page, :class:`Recent` the last rows, and :class:`onsketch.jobs.judging.Judge` wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.losses import in_units_of_labels
+from onsketch.core.losses import LOSSES, in_units_of_labels, loss_values
+from onsketch.core.probabilities import probabilities
+from onsketch.files.records import Count, Note, Weight, one_of
 
 Array = NDArray[np.float64]
+Loss = Annotated[str, one_of((*LOSSES, "softmax"), "( [0-9.e-]{1,25})?")]
+"""The name of a loss, with its level where it has one."""
 
 
 class Judged(NamedTuple):
@@ -54,22 +57,21 @@ def judged(loss: str, labels: Array, predictions: Array, signs: bool, weights: A
         signs: true where mistakes are counted: labels are −1 and +1, or codes. A margin of 0 means the negative class.
         weights: sample weights (n,).
     """
-    from onsketch.core.losses import loss_values
-    from onsketch.jobs.answers import class_losses
-
     shares = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=np.float64)
     if predictions.ndim == 1:
         wrong = (predictions > 0.0) != (labels > 0.0) if signs else np.zeros(len(labels), dtype=bool)
         return Judged(labels, predictions, loss_values(loss, predictions, labels), wrong, shares, False)
     said = predictions.argmax(axis=1) if predictions.shape[1] else np.full(len(labels), -1)
-    losses = class_losses(predictions, labels.astype(np.int64), loss)
+    shown = probabilities(predictions, loss if loss == "logistic" else "softmax")
+    own = shown[np.arange(len(labels)), labels.astype(np.int64)]
+    losses = -np.log(np.maximum(own, 1e-300))
     return Judged(labels, said.astype(np.float64), losses, said != labels, shares, True)
 
 
 class Record(NamedTuple):
     """Record of a learner's progress after some row of its stream."""
 
-    rows: int
+    rows: Count
     loss: float
     """Mean loss so far."""
     recent_loss: float
@@ -78,7 +80,7 @@ class Record(NamedTuple):
     """Share of rows whose class was mistaken so far; None where labels are numbers."""
     label: float | str
     prediction: float | str
-    features: int
+    features: Count
     """Of the last row: its label, the prediction before learning it (or the predicted class), its non-zeros."""
 
     def __str__(self) -> str:
@@ -101,26 +103,22 @@ class Course:
 
     def __init__(self) -> None:
         self._step = 1
-        self._sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
+        self.sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
+        """Rows, and the sums of losses, weights and mistakes over them, from (0, 0, 0, 0) on."""
 
     def add(self, before: int, losses: Array, mass: Array, wrong: Array) -> None:
         """Note the sums at every ``_step``-th row; ``before`` rows precede this block."""
         first = self._step - 1 - before % self._step
         for at in range(first, len(losses), self._step):
-            self._sums.append((before + at + 1, float(losses[at]), float(mass[at]), float(wrong[at])))
-        while len(self._sums) > self.most:
+            self.sums.append((before + at + 1, float(losses[at]), float(mass[at]), float(wrong[at])))
+        while len(self.sums) > self.most:
             self._step *= 2
-            self._sums = self._sums[:1] + [one for one in self._sums[1:] if one[0] % self._step == 0]
-
-    @property
-    def sums(self) -> list[tuple[int, float, float, float]]:
-        """Rows, and the sums of losses, weights and mistakes over them, from (0, 0, 0, 0) on."""
-        return self._sums
+            self.sums = self.sums[:1] + [one for one in self.sums[1:] if one[0] % self._step == 0]
 
     @property
     def points(self) -> list[tuple[int, float, float, float, float]]:
         """Rows; loss so far, recent loss; error so far, recent error."""
-        spaced = self._sums[:: max(1, len(self._sums) // 300)]
+        spaced = self.sums[:: max(1, len(self.sums) // 300)]
         return [
             (now[0], _mean(now[1], now[2]), _mean(now[1] - old[1], now[2] - old[2]),
              _mean(now[3], now[2]), _mean(now[3] - old[3], now[2] - old[2]))
@@ -128,55 +126,62 @@ class Course:
         ]  # fmt: skip
 
 
-@dataclass
-class Progress:
+class Progress(Note):
     """Running sums of a progressive validation; records fall due at doubling counts of rows.
 
     The sums run row by row, so that they do not depend on how a stream is cut into blocks. A row counts with its
     sample weight; mistakes are counted by weight too.
     """
 
-    loss: str
+    loss: Loss
     signs: bool
     """True if labels are −1 and +1 or codes of classes, so that mistakes are counted."""
-    rows: int = 0
-    weight: float = 0.0
+    rows: Count = 0
+    weight: Weight = 0.0
     loss_sum: float = 0.0
-    mistakes: float = 0.0
-    last_weight: float = 0.0
+    mistakes: Weight = 0.0
+    last_weight: Weight = 0.0
     last_loss: float = 0.0
     """The sums at the last record."""
-    due: int = 1
+    due: Count = 1
     """Rows at which the next record falls due."""
-    curve: Course | None = field(default=None, compare=False, repr=False)
-    """Curve of the losses for a page, if there is one; not part of the state."""
-    mark_weight: float = 0.0
+    mark_weight: Weight = 0.0
     mark_loss: float = 0.0
     """The sums at the end of the last pass."""
 
-    def add(self, block: Judged, X: Any = None, names: Sequence[str] | None = None) -> list[Record]:
-        """Count the rows of a block; return the records that fell due.
+    def __post_init__(self) -> None:
+        if self.due <= self.rows:
+            raise ValueError("the next record was due before its last row")
+
+    def add(
+        self, block: Judged, X: Any = None, names: Sequence[str] | None = None, course: Course | None = None
+    ) -> list[Record]:
+        """Count the rows of a block, on a course, too, if there is one; return the records that fell due.
 
         Records show the non-zeros of a row of ``X``, and labels by ``names``: of the two classes, or of all of them.
         """
         count = len(block.labels)
         if count == 0:
             return []
-        losses = _running(self.loss_sum, block.weights * block.losses)
-        mass = _running(self.weight, block.weights)
-        wrong = _running(self.mistakes, block.weights * block.wrong) if self.signs else np.zeros(count)
+        starts = self.loss_sum, self.weight, self.mistakes
+        terms = block.weights * block.losses, block.weights, block.weights * block.wrong
+        losses, mass, wrong = sums = [
+            np.cumsum(np.concatenate([[start], each]))[1:] for start, each in zip(starts, terms, strict=True)
+        ]
         records = []
         while self.due <= self.rows + count:
             at = self.due - self.rows - 1
             said = block.said[at] if self.signs else in_units_of_labels(self.loss, block.said[at])
+            recent = _mean(losses[at] - self.last_loss, mass[at] - self.last_weight)
+            error = _mean(wrong[at], mass[at]) if self.signs else None
             shown = _shown(block.labels[at], said, block.many, names)
-            records.append(self._record(self.due, losses[at], mass[at], wrong[at], *shown, _row(X, at)))
+            records.append(Record(self.due, _mean(losses[at], mass[at]), recent, error, *shown, _nonzeros(X, at)))
             self.last_loss, self.last_weight = float(losses[at]), float(mass[at])
             self.due *= 2
-        if self.curve is not None:
-            self.curve.add(self.rows, losses, mass, wrong)
+        if course is not None:
+            course.add(self.rows, *sums)
         self.rows += count
-        self.loss_sum, self.weight, self.mistakes = float(losses[-1]), float(mass[-1]), float(wrong[-1])
+        self.loss_sum, self.weight, self.mistakes = (float(each[-1]) for each in sums)
         return records
 
     @property
@@ -195,20 +200,9 @@ class Progress:
         self.mark_loss, self.mark_weight = self.loss_sum, self.weight
         return mean
 
-    def state(self) -> dict[str, Any]:
-        """Return values that JSON can hold; ``Progress(**state)`` restores them."""
-        return {name: value for name, value in vars(self).items() if name != "curve"}
-
     def judged(self, labels: Array, predictions: Array, weights: Array | None = None) -> Judged:
         """Judge a block by the loss of this tally."""
         return judged(self.loss, labels, predictions, self.signs, weights)
-
-    def _record(
-        self, rows: int, loss: float, mass: float, wrong: float, label: Any, prediction: Any, features: int
-    ) -> Record:
-        recent = _mean(float(loss) - self.last_loss, float(mass) - self.last_weight)
-        error = _mean(float(wrong), float(mass)) if self.signs else None
-        return Record(rows, _mean(float(loss), float(mass)), recent, error, label, prediction, features)
 
 
 class Recent:
@@ -242,17 +236,12 @@ def _shown(label: float, said: float, many: bool, names: Sequence[str] | None) -
     return (names[int(label)], names[int(said)]) if many else (names[int(label > 0.0)], float(said))
 
 
-def _running(start: float, terms: Array) -> Array:
-    """Running sums that continue one from before, term by term."""
-    return np.cumsum(np.concatenate([[start], terms]))[1:]
-
-
 def _mean(total: float, weight: float) -> float:
-    return total / weight if weight > 0.0 else 0.0
+    return float(total / weight) if weight > 0.0 else 0.0
 
 
-def _row(X: Any, at: int) -> int:
-    """Non-zeros of a row."""
+def _nonzeros(X: Any, at: int) -> int:
+    """Count the non-zeros of a row."""
     if X is None:
         return 0
     return int(X.indptr[at + 1] - X.indptr[at]) if hasattr(X, "indptr") else int(np.count_nonzero(X[at]))

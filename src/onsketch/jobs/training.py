@@ -10,7 +10,7 @@ them would have done.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Training(Resumable):
 
     def watch(self) -> None:
         """Draw the course and count the scales of features from here on, for a page; nothing learned depends on it."""
-        self._watched, self.scales = True, Scales()
+        self._watched, self.scales, self.course, self.held_out_course = True, Scales(), Course(), Course()
 
     def start_from(self, learner: Any, task: Task, position: Any) -> None:
         """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
@@ -100,10 +100,10 @@ class Training(Resumable):
         self.schema = blocks.schema
         self.unmet, self.notes = blocks.unmet, blocks.notes
         self.first_bad = self.first_bad or str(blocks.first_skipped or "")
-        self._skipped_before += blocks.skipped
+        self.skipped_before += blocks.skipped
         self._end, self._position = blocks.position, None
         self.finished_passes += 1
-        self._rows_before = self.rows
+        self.rows_before = self.rows
         if self.progress is None or self.plan.passes == 1:
             return
         losses = [None if tally is None else tally.since_mark() for tally in (self.progress, self.held_out)]
@@ -135,16 +135,13 @@ class Training(Resumable):
             self._begin(kept.y, words_met)
         assert self.task is not None
         y, weights = labels(block, kept, self.task, words_met), kept.sample_weight
-        before = self.rows - self._rows_before
+        before = self.rows - self.rows_before
         if self.rows == 0 and self._blocks is not None and self._blocks.schema is not None and not self.task.many:
             self.giveaways = determining(kept.rows, y).tolist()
             self.counters = determining(kept.rows, np.arange(len(y), dtype=np.float64)).tolist()
         self.refused += kept.passed_over
         self.unusable += kept.passed_over
-        if self._watched and self.progress is not None and self.scales is not None:
-            for tally in (self.progress, self.held_out):
-                if tally is not None:
-                    tally.curve = tally.curve or Course()
+        if self.scales is not None:
             self.scales.add(kept.rows)
         if self.plan.holdout:
             X = kept.X
@@ -153,7 +150,7 @@ class Training(Resumable):
             rest = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
             taken = np.ones(len(y), dtype=bool)
             taken[learned] = taken_some
-            predictions = _woven(some, rest, learned)
+            predictions = _joined([(learned, some), (~learned, rest)], len(y), self._class_count)
         else:
             predictions, taken, records = self._absorb(kept.rows, y, weights)
         if self.task.signs:
@@ -168,6 +165,11 @@ class Training(Resumable):
         """The kind of answer that predictions are."""
         assert self.task is not None
         return self._kind or default_kind(self.task)
+
+    @property
+    def _class_count(self) -> int | None:
+        """The number of classes that the learner has; None where there are only margins."""
+        return self.learner.n_class_count if self.task is not None and self.task.many else None
 
     @property
     def _skipping(self) -> bool:
@@ -203,11 +205,13 @@ class Training(Resumable):
             judge.add(block)
         if self.on_judged is not None:
             self.on_judged(block)
-        return tally.add(block, X, self.task.shown_names)
+        return tally.add(
+            block, X, self.task.shown_names, self.course if tally is self.progress else self.held_out_course
+        )
 
     def _make_room(self, y: Array) -> None:
         """Add classes to the learner up to those of these rows."""
-        while self.task is not None and self.task.many and self.learner.n_classes <= y.max(initial=-1.0):
+        while self.task is not None and self.task.many and self.learner.n_class_count <= y.max(initial=-1.0):
             self.learner.add_class()
 
     def _next_part(self, y: Array, start: int) -> int:
@@ -218,7 +222,7 @@ class Training(Resumable):
         if self.task is None or not self.task.many or start == len(y):
             return stop
         self._make_room(y[start : start + 1])
-        new = np.flatnonzero(y[start:stop] >= self.learner.n_classes)
+        new = np.flatnonzero(y[start:stop] >= self.learner.n_class_count)
         return start + int(new[0]) if new.size else stop
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:
@@ -229,7 +233,7 @@ class Training(Resumable):
         assert self.progress is not None
         assert self.task is not None
         many = self.task.many
-        parts: list[tuple[slice, Array]] = []
+        parts: list[tuple[Any, Array]] = []
         taken, records, start = np.ones(len(y), dtype=bool), [], 0
         while start < len(y):
             goal = self._next_part(y, start)
@@ -253,15 +257,15 @@ class Training(Resumable):
             start = stop if stop == goal else stop + 1
             if self._watched and hasattr(self.learner, "shares"):
                 self.shares.append((self.progress.rows, self.learner.shares))
-        return _joined(parts, len(y), self.learner.n_classes if many else None), taken, records
+        return _joined(parts, len(y), self._class_count), taken, records
 
 
 def _chosen(weights: Array | None, chosen: Any) -> Array | None:
     return None if weights is None else weights[chosen]
 
 
-def _joined(parts: list[tuple[slice, Array]], count: int, classes: int | None) -> Array:
-    """Join the margins of all parts; classes that a part did not have yet get −∞."""
+def _joined(parts: Sequence[tuple[Any, Array]], count: int, classes: int | None) -> Array:
+    """Join the margins of all parts of some rows; classes that a part did not have yet get −∞."""
     if len(parts) == 1 and len(parts[0][1]) == count:
         return parts[0][1]
     whole = np.zeros(count) if classes is None else np.full((count, classes), -np.inf)
@@ -270,16 +274,4 @@ def _joined(parts: list[tuple[slice, Array]], count: int, classes: int | None) -
             whole[place] = margins
         else:
             whole[place, : margins.shape[1]] = margins
-    return whole
-
-
-def _woven(some: Array, rest: Array, learned: NDArray[np.bool_]) -> Array:
-    """The margins of learned and of held-out rows in the order of the rows."""
-    if some.ndim == 1:
-        whole = np.zeros(len(learned))
-        whole[learned], whole[~learned] = some, rest
-        return whole
-    whole = np.full((len(learned), max(some.shape[1], rest.shape[1])), -np.inf)
-    whole[learned, : some.shape[1]] = some
-    whole[~learned, : rest.shape[1]] = rest
     return whole

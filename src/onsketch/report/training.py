@@ -99,7 +99,7 @@ def _course(page: Page, job: Training) -> None:
     """Add loss and error over the rows, with the best constant as a line, and the passes."""
     assert job.progress is not None
     page.heading("Progressive loss")
-    points = job.progress.curve.points if job.progress.curve is not None else []
+    points = job.course.points if job.course is not None else []
     if len(points) < 2:
         points = [(r.rows, r.loss, r.recent_loss, r.error or 0.0, r.error or 0.0) for r in job.records]
     if not points:
@@ -109,7 +109,7 @@ def _course(page: Page, job: Training) -> None:
     first_pass = max(job.progress.rows // max(len(job.passes), 1), 1)
     marks = [(first_pass * k, f"pass {k + 1}") for k in range(1, len(job.passes))]
 
-    held = job.held_out.curve.points if job.held_out is not None and job.held_out.curve is not None else []
+    held = job.held_out_course.points if job.held_out_course is not None else []
     scale = job.progress.rows / job.held_out.rows if held and job.held_out is not None else 1.0
 
     def drawn(label: str, so_far: int, recent: int, constant: float | None) -> str:

@@ -7,7 +7,7 @@ every row is counted once, whichever process dies.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import onsketch
@@ -24,26 +24,12 @@ from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import check_fit
+from onsketch.jobs.notes import Cluster, Entry, Trained, check_fit, noted
 from onsketch.jobs.plans import same_plan
 from onsketch.jobs.tally import Progress, Record
 from onsketch.learners.base import Learner
 from onsketch.learners.recommended import fitting_loss
 from onsketch.learners.scaled.learner import ScaledLearner
-
-
-@dataclass
-class Entry:
-    """A shard in the ledger: what of it is in the merged model."""
-
-    path: str
-    rows: int = 0
-    """In all passes."""
-    rounds: int = 0
-    passes: int = 0
-    """Times that the shard has been merged to its end."""
-    position: str | None = None
-    """Position from which its next round continues."""
 
 
 class Run:
@@ -74,6 +60,11 @@ class Run:
         self.schema: dict[str, Any] | None = None
         """Schema of the columns of a table, decided by the first file."""
         self.format: str | None = None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Options of reading."""
+        return self.plan.reading
 
     @property
     def rows(self) -> int:
@@ -174,8 +165,8 @@ class Run:
             entry.passes += report.position is None
             self.refused += report.refused
             self.skipped += report.skipped
-            self.names |= {int(feature): name for feature, name in report.names.items()}
-            add_progress(self.progress, Progress(**report.progress))
+            self.names |= report.names
+            add_progress(self.progress, report.progress)
         weight = self.progress.weight - before[1]
         if weight == 0.0:  # shards that ended just where the round before did
             return None
@@ -187,59 +178,28 @@ class Run:
 
     def save(self, path: model_file.PathLike) -> None:
         """Write the model: an ordinary model file, with the same bytes even after failures."""
-        self.learner.save(path, {"training": self._description()})
+        self.learner.save(path, {"training": Trained.of(self).state()})
 
     def checkpoint(self, storage: Storage) -> None:
         """Write the merged model with the ledger."""
-        going = {
-            "plan": self.plan.state(),
-            "ledger": [asdict(entry) for entry in self.ledger],
-            "rounds": self.rounds,
-            "forks": self.forks,
-            "refused": self.refused,
-            "skipped": self.skipped,
-            "due_records": [list(record) for record in self.records],
-        }
-        storage.write(snapshot(self.learner), {"training": self._description(), "cluster": going})
+        going = Cluster.of(self, plan=self.plan.state())
+        storage.write(snapshot(self.learner), {"training": Trained.of(self).state(), "cluster": going.state()})
 
     def resume(self, storage: Storage) -> None:
         """Take up where a checkpoint of the same plan left off."""
         content = storage.read()
-        going, metadata = content.notes.get("cluster"), content.notes.get("training")
-        if (
-            going is None
-            or metadata is None
-            or not {"ledger", "rounds", "forks", "refused", "skipped", "due_records"} <= going.keys()
-        ):
+        notes = noted(content.notes)
+        going, trained = notes.cluster, notes.training
+        if going is None or trained is None:
             raise ModelFileError(f"{storage.address}: a model, but not a checkpoint of a run on a cluster.")
-        same_plan(self.plan.state(), going["plan"], storage.address)
-        if [entry["path"] for entry in going["ledger"]] != self.plan.files:
+        same_plan(self.plan.state(), going.plan, storage.address)
+        if [entry.path for entry in going.ledger] != self.plan.files:
             raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
         self.learner = model_file.build(content)
-        check_fit(metadata, self.learner, loss_of(self.learner))
-        self.task = Task(**metadata["task"])
-        self.progress = Progress(**metadata["progress"])
-        self.names = {int(feature): name for feature, name in metadata["names"].items()}
-        self.schema, self.format = metadata.get("schema"), metadata.get("format")
-        self.ledger = [Entry(**entry) for entry in going["ledger"]]
-        self.records = [Record(*record) for record in going["due_records"]]
-        self.rounds, self.forks = going["rounds"], going["forks"]
-        self.refused, self.skipped = going["refused"], going["skipped"]
+        check_fit(trained, self.learner, loss_of(self.learner))
+        trained.hand(self, "task", "progress", "names", "schema", "format")
+        going.hand(self, "ledger", "records", "rounds", "forks", "refused", "skipped")
         self.resumed_rows = self.rows
-
-    def _description(self) -> dict[str, Any]:
-        """Describe for the model file how the learner was trained."""
-        assert self.task is not None
-        assert self.progress is not None
-        return {
-            "task": self.task.state(),
-            "reading": self.plan.reading,
-            "schema": self.schema,
-            "format": self.format,
-            "progress": self.progress.state(),
-            "held_out": None,
-            "names": {str(feature): name for feature, name in sorted(self.names.items())},
-        }
 
 
 def add_progress(total: Progress, part: Progress) -> None:

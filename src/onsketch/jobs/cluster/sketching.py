@@ -8,6 +8,7 @@ from typing import Any
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.data.usable import refuse_nothing
 from onsketch.files import model_file
+from onsketch.files.records import Note, converted
 from onsketch.jobs.cluster.engine import Engine, open_engine
 from onsketch.jobs.cluster.plan import check_reading, manifest
 from onsketch.jobs.cluster.snapshot import rebuilt
@@ -15,10 +16,16 @@ from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
-from onsketch.jobs.notes import converted
 from onsketch.jobs.plans import same_plan
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import make
+
+
+class Sketched(Note):
+    """What a sketch was made of."""
+
+    plan: dict[str, Any]
+    reports: list[Seen]
 
 
 def sketch(
@@ -93,8 +100,7 @@ def sketch(
     if merged is None:
         refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
     if storage is not None:
-        metadata = {"plan": plan, "reports": [report.state() for report in seen]}
-        storage.write(merged, {"cluster": metadata})
+        storage.write(merged, {"sketch": Sketched(plan, seen).state()})
         parts.drop()
     made: Sketch = rebuilt(merged)
     return made
@@ -103,13 +109,12 @@ def sketch(
 def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
     """The sketch that an earlier life has finished."""
     content = storage.read()
-    metadata = content.notes.get("cluster")
-    if content.kind != "sketch" or metadata is None:
+    if content.kind != "sketch" or "sketch" not in content.notes:
         raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
-    same_plan(plan, metadata["plan"], storage.address)
+    noted = converted(content.notes["sketch"], Sketched, "notes.sketch", storage.address)
+    same_plan(plan, noted.plan, storage.address)
     made: Sketch = model_file.build(content)
-    reports = converted(metadata.get("reports"), list[Seen], "notes.cluster.reports", storage.address)
-    n, skipped = len(reports), sum(report.skipped for report in reports)
+    n, skipped = len(noted.reports), sum(report.skipped for report in noted.reports)
     watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
     return made
 

@@ -19,9 +19,10 @@ from typing import Any
 
 from onsketch.core.errors import ModelFileError
 from onsketch.files import model_file
+from onsketch.files.records import converted
 from onsketch.jobs.cluster.snapshot import Snapshot
 from onsketch.jobs.cluster.tree import Gathering, Node
-from onsketch.jobs.notes import converted, read_noted
+from onsketch.jobs.notes import read_noted
 from onsketch.jobs.plans import same_plan
 
 EMPTY = Snapshot("nothing", {}, {})
@@ -124,8 +125,7 @@ class Parts:
                 continue
             content, path = self._storage.read(self._name(node)), self._storage.address
             same_plan(self._plan, converted(content.notes.get("plan"), dict, "notes.plan", path), path)
-            noted = converted(content.notes.get("reports"), list, "notes.reports", path)
-            reports = [converted(report, self._report, "notes.reports", path) for report in noted]
+            reports = converted(content.notes.get("reports"), list[self._report], "notes.reports", path)  # type: ignore[name-defined]
             places = node.shards(len(self._shards))
             if not places or [report.shard for report in reports] != [self._shards[place] for place in places]:
                 raise ModelFileError("notes.reports: of other shards than the part's name says", "notes.reports", path)

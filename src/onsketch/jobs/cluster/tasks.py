@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,32 +15,29 @@ from onsketch.core.errors import InputError, OnsketchError
 from onsketch.data import Position, stream
 from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, usable
+from onsketch.files.records import Count, Note
 from onsketch.jobs.cluster.plan import Plan
 from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.plans import Plan as JobPlan
+from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import READ_BY_THE_PROGRAM, Training
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Report of a shard on one round, as values that JSON can hold."""
+class Learned(Note):
+    """Report of a shard on one round."""
 
-    shard: int
-    rows: int
+    shard: Count
+    rows: Count
     """Rows read: learned or refused."""
-    refused: int
-    skipped: int
+    refused: Count
+    skipped: Count
     """Bad lines and refused rows passed over."""
-    progress: dict[str, Any]
+    progress: Progress
     """The tally of the rows learned, each predicted first."""
     position: str | None
     """Position from which the next round continues; None at the end of the shard."""
-    names: dict[str, str]
-
-    def state(self) -> dict[str, Any]:
-        """As JSON can hold it; ``Learned(**state)`` is the same report."""
-        return asdict(self)
+    names: dict[int, str]
 
 
 Known = tuple[Task, dict[str, Any] | None, str | None]
@@ -91,9 +87,9 @@ def learn_shard(
         job.rows,
         job.refused,
         job.skipped - (0 if start is None else start.skipped),
-        (job.progress or new_progress(learner, task.signs)).state(),
+        job.progress or new_progress(learner, task.signs),
         None if after is None else after.to_json(),
-        {str(feature): name for feature, name in sorted(job.names.items())},
+        job.names,
     )
     return report, snapshot(learner) if report.rows > report.refused else None
 
@@ -105,19 +101,14 @@ def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -
     return None, snapshot(rebuilt(one).merge(rebuilt(two), base=rebuilt(base)))
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Note):
     """Report of a shard that was sketched or measured."""
 
-    shard: int
-    rows: int
-    width: int
-    skipped: int
+    shard: Count
+    rows: Count
+    width: Count
+    skipped: Count
     """Bad lines, and rows too long to be squared."""
-
-    def state(self) -> dict[str, Any]:
-        """As JSON can hold it; ``Seen(**state)`` is the same report."""
-        return asdict(self)
 
 
 def measure_shard(files: list[str], reading: dict[str, Any], shard: int) -> tuple[Seen, None]:

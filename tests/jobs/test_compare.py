@@ -12,14 +12,12 @@ from onsketch.jobs.compare import (
     PUBLISHED,
     Contender,
     Race,
-    Score,
-    Standing,
     Track,
     clipped,
     contender,
     embedded,
-    verdict,
 )
+from onsketch.jobs.standings import Score, Standing, verdict
 
 
 class Wrong:

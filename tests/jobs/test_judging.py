@@ -11,8 +11,8 @@ from sklearn import metrics
 from onsketch.core.probabilities import probabilities
 from onsketch.data.task import Task
 from onsketch.files.records import converted
-from onsketch.jobs.answers import answers
 from onsketch.jobs.judging import Counts, Judge
+from onsketch.jobs.predictions import answers
 from onsketch.jobs.tally import judged
 from program import PROGRAM, environment, run
 

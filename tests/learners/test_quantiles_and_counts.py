@@ -21,9 +21,9 @@ from onsketch.data.task import Task
 from onsketch.errors import InputError, OptionError
 from onsketch.files.records import converted
 from onsketch.jit.decorators import kernel
+from onsketch.jobs.evaluation import best_fixed_loss
 from onsketch.jobs.judging import Counts, Judge
 from onsketch.jobs.models import make_learner
-from onsketch.jobs.offline import best_fixed_loss
 from onsketch.jobs.tally import judged
 from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 from onsketch.learners.multiclass.coupled import COUPLED

@@ -11,7 +11,7 @@ import pytest
 
 import onsketch
 from onsketch.jobs.compare import Contender, Race, Track
-from onsketch.jobs.paired import gap
+from onsketch.jobs.standings import gap
 from onsketch.report import plots
 from onsketch.report.plots import Curve, curves, points, whiskers
 from onsketch.report.race import race_page

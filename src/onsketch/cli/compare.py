@@ -21,8 +21,8 @@ from onsketch.cli.outputs import check_outputs, write_json, write_page
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.jobs.compare import Race, Standing
-    from onsketch.jobs.labelled import Labelled
+    from onsketch.jobs.compare import Labelled, Race
+    from onsketch.jobs.standings import Standing
 
     Show = Callable[[int, list[Standing]], None]
 
@@ -109,7 +109,7 @@ def compare(
         if skipped:
             console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
         if not files and not interrupted:
-            from onsketch.jobs.compare import verdict
+            from onsketch.jobs.standings import verdict
 
             console.print(f"\n{verdict(standings)}", soft_wrap=True)
         best = _best_fixed(console, files, options, reading, task, standings) if regret and not interrupted else None
@@ -190,8 +190,7 @@ def _race_on_files(
     from functools import partial
 
     from onsketch.core.errors import OptionError
-    from onsketch.jobs.compare import Race, Track, contender
-    from onsketch.jobs.labelled import Labelled
+    from onsketch.jobs.compare import Labelled, Race, Track, contender
     from onsketch.jobs.models import make_learner
 
     labelled = Labelled(files, reading, task)
@@ -232,8 +231,8 @@ def _best_fixed(
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
     from onsketch.data.block import stacked
-    from onsketch.jobs.labelled import Labelled
-    from onsketch.jobs.offline import best_fixed_loss
+    from onsketch.jobs.compare import Labelled
+    from onsketch.jobs.evaluation import best_fixed_loss
     from onsketch.jobs.plans import rereadable
 
     if not files or not rereadable(files):

@@ -95,8 +95,7 @@ def inspect(
 
 def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     """Describe a model in words, as pairs of name and value."""
-    from onsketch.jobs.evaluation import grown
-    from onsketch.jobs.models import described, in_force, one_of
+    from onsketch.jobs.models import described, grown, in_force, one_of
     from onsketch.jobs.notes import noted
 
     one = one_of(learner)

@@ -66,7 +66,7 @@ def warnings(judge: Judge | None, one_class: str = "") -> Iterator[str]:
 
 def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
     """The lines at the end of a training; ``rows`` were read in these seconds."""
-    from onsketch.jobs.evaluation import grown
+    from onsketch.jobs.models import grown
 
     assert job.progress is not None
     judge: Judge | None = getattr(job, "judge", None)  # a cluster does not count that
@@ -119,7 +119,7 @@ def _columns(job: Training | Run) -> Iterator[str]:
 
 def _collisions(job: Training | Run) -> Iterator[str]:
     """Warn if many hashed features share a column."""
-    from onsketch.jobs.evaluation import collisions, features_seen
+    from onsketch.jobs.models import collisions, features_seen
     from onsketch.rows.hashing import DEFAULT_BITS
 
     bits = getattr(job, "reading", job.plan.reading).get("bits") or DEFAULT_BITS

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES, loss_values
+from onsketch.data.task import Task, find_task
+from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 from onsketch.jobs.evaluation import new_progress
-from onsketch.jobs.models import loss_of, one_of
+from onsketch.jobs.models import one_of
+from onsketch.jobs.standings import Point, Score, Setting, Standing
 from onsketch.jobs.tally import Course, Progress
 
-Setting = Mapping[str, Any]
 Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
 """Rows, labels and sample weights (None: all 1)."""
 
@@ -46,60 +48,6 @@ class Contender(NamedTuple):
     sketched: bool = True
     label: str = ""
     """Name in the standings, if not that of the method."""
-
-
-class Point(NamedTuple):
-    """A moment of a trial: rows learned, CPU seconds spent, loss and error so far."""
-
-    rows: int
-    seconds: float
-    loss: float
-    error: float | None
-
-
-class Tried(NamedTuple):
-    """One setting: how it did (infinite: an update was not finite), and CPU time for an example."""
-
-    setting: Setting
-    loss: float
-    error: float | None
-    microseconds: float
-
-
-class Score(NamedTuple):
-    """A contender on one stream so far, by its best setting (None: not one of them stayed finite)."""
-
-    track: str
-    loss: float
-    error: float | None
-    setting: Setting | None
-    microseconds: float
-    curve: tuple[Point, ...] = ()
-    total: float = math.inf
-    """The sum of losses, to take the best fixed weights' from."""
-    sums: tuple[tuple[int, float, float, float], ...] = ()
-    """Rows, and the sums of losses, weights and mistakes over them, at the same rows for every contender."""
-    tried: tuple[Tried, ...] = ()
-    """Every setting, the best first."""
-
-
-class Standing(NamedTuple):
-    """A contender's scores, one for each stream in their order, and how many settings it tried."""
-
-    name: str
-    sketched: bool
-    tried: int
-    scores: tuple[Score, ...]
-
-    @property
-    def loss(self) -> float:
-        """The loss on the last stream."""
-        return self.scores[-1].loss
-
-    @property
-    def microseconds(self) -> float:
-        """The mean CPU time to learn one example, over the streams."""
-        return sum(score.microseconds for score in self.scores) / len(self.scores)
 
 
 _POINTS = 512
@@ -136,11 +84,6 @@ class _Trial:
             del self.curve[::2]
         progress = self.progress
         self.curve.append(Point(progress.rows, self.seconds, progress.mean_loss, progress.error))
-
-
-def _signs(learner: Any, given: bool | None) -> bool:
-    """Return True if mistakes are counted: as given, or by the loss."""
-    return new_progress(one_of(learner), given).signs
 
 
 def _ladder(option: str, *values: float, **fixed: float) -> tuple[Setting, ...]:
@@ -213,6 +156,60 @@ def embedded(rows: int, dimension: int, conditions: Sequence[float], seed: int =
     return [Track(f"{kappa:g}", blocks(kappa)) for kappa in sorted(set(conditions))]
 
 
+class Labelled:
+    """The blocks of files, labels as learners take them, with what the labels mean and how much was skipped."""
+
+    def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
+        from onsketch.data import stream
+
+        self._files = files
+        self._skipping = reading.get("on_error") == "skip"
+        self._blocks = stream(files, **{"everyday": True, **reading})
+        self._first = next(self._blocks, None)
+        if self._first is None:
+            refuse_nothing(files, self._blocks.skipped)
+        first = labelled_rows(self._first, self._skipping).y
+        self.task: Task = find_task(first, task, reading.get("positive"), self._blocks.classes)
+        self._passed_over, self._rows, self._due = 0, 0, 64
+
+    @property
+    def files(self) -> list[str]:
+        """Files that are read."""
+        return self._files
+
+    def description(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
+        """Names, schema and format, as a model keeps them."""
+        schema = self._blocks.schema
+        return dict(self._blocks.names), schema, self._blocks.format
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines, and rows that cannot be learned."""
+        return self._blocks.skipped + self._passed_over
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in itertools.chain([self._first], self._blocks):
+            assert block is not None
+            rows = labelled_rows(block, self._skipping)
+            self._passed_over += rows.passed_over
+            X, y = rows.X, labels(block, rows, self.task, self._blocks.classes)
+            for part in self._parts(y.size):
+                yield X[part], y[part], None if rows.sample_weight is None else rows.sample_weight[part]
+        if not self._rows:
+            refuse_nothing(self._files, self.skipped)
+
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Cuts at growing counts of rows, so that the curves of small files have points, too."""
+        start = 0
+        while start < count:
+            stop = min(count, start + self._due - self._rows)
+            self._rows += stop - start
+            if self._rows == self._due:
+                self._due += self._due // 4
+            yield slice(start, stop)
+            start = stop
+
+
 class Race:
     """A comparison of learners over the same streams.
 
@@ -255,8 +252,7 @@ class Race:
     def _trial(self, contender: Contender, setting: Setting) -> _Trial:
         common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
         learner = self._make(contender.name, **{**common, **setting})
-        tally = Progress(loss_of(learner), _signs(learner, self._signs))
-        return _Trial(learner, setting, tally)
+        return _Trial(learner, setting, new_progress(learner, self._signs))
 
     @property
     def remark(self) -> str:
@@ -311,7 +307,7 @@ class Race:
 
     def winner(self) -> _Trial | None:
         """The trial that leads on the last stream: its learner, setting and tally; None where all diverged."""
-        trials = [trial for _, by_track in self._field for trial in by_track[-1]]
+        trials = (trial for _, by_track in self._field for trial in by_track[-1])
         finite = [trial for trial in trials if trial.finite and trial.progress.rows]
         return min(finite, key=lambda trial: _merit(trial, self._by), default=None)
 
@@ -327,69 +323,20 @@ def _merit(trial: _Trial, by: str) -> float:
     return trial.progress.mistakes if by == "error" else trial.progress.loss_sum
 
 
+def _score(track: str, trial: _Trial) -> Score:
+    """Return how a setting did; infinite: an update was not finite."""
+    tally = trial.progress
+    if not trial.finite:
+        return Score(track, math.inf, math.inf if tally.signs else None, trial.setting, math.nan)
+    cost, sums = 1e6 * trial.seconds / tally.rows, tuple(trial.course.sums)
+    return Score(track, tally.mean_loss, tally.error, trial.setting, cost, tuple(trial.curve), tally.loss_sum, sums)
+
+
 def _best(track: str, trials: list[_Trial], by: str) -> Score:
-    """The score of the trial with the least loss (or error) among those that stayed finite."""
-    finite = [trial for trial in trials if trial.finite and trial.progress.rows]
+    """Return the score of the trial with the least loss (or error) among those that stayed finite."""
     ranked = sorted((trial for trial in trials if trial.progress.rows), key=lambda t: (not t.finite, _merit(t, by)))
-    tried = tuple(_tried(trial) for trial in ranked)
-    if not finite:
+    tried = tuple(_score(track, trial) for trial in ranked)
+    if not ranked or not ranked[0].finite:
         error = math.inf if trials[0].progress.signs else None
         return Score(track, math.inf, error, None, math.nan, tried=tried)
-    best = min(finite, key=lambda trial: _merit(trial, by))
-    progress = best.progress
-    microseconds = 1e6 * best.seconds / progress.rows
-    curve, sums = tuple(best.curve), tuple(best.course.sums)
-    return Score(
-        track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum, sums, tried
-    )
-
-
-def _tried(trial: _Trial) -> Tried:
-    tally, error = trial.progress, trial.progress.error
-    if not trial.finite:
-        return Tried(trial.setting, math.inf, None if error is None else math.inf, math.nan)
-    return Tried(trial.setting, tally.mean_loss, error, 1e6 * trial.seconds / tally.rows)
-
-
-def verdict(standings: Sequence[Standing]) -> str:
-    """One sentence on what the final standings of the embedded streams show, in their own numbers.
-
-    >>> def standing(name, sketched, *errors):
-    ...     return Standing(name, sketched, 6, tuple(Score(k, e, e, {}, 1.0) for k, e in zip(("10", "200"), errors)))
-    >>> print(verdict([standing("fd-son", True, 0.1, 0.11), standing("adagrad", False, 0.08, 0.2)]))
-    What to see: for accuracy, fd-son errs least at condition number 200 (11.0%), and adagrad least without a sketch
-    (20.0%); for invariance, as the condition number goes from 10 to 200, the error of fd-son changes least (from 10.0%
-    to 11.0%), and that of adagrad goes from 8.0% to 20.0%.
-    """
-    by_error = sorted(standings, key=lambda standing: standing.scores[-1].error or 0.0)
-    best, plain = by_error[0], next((s for s in by_error if not s.sketched), by_error[0])
-    first, last = (standings[0].scores[place].track for place in (0, -1))
-
-    def at_end(standing: Standing) -> str:
-        return percent(standing.scores[-1].error)
-
-    def course(standing: Standing) -> str:
-        return f"from {percent(standing.scores[0].error)} to {at_end(standing)}"
-
-    def growth(standing: Standing) -> float:
-        return (standing.scores[-1].error or 0.0) / max(standing.scores[0].error or 0.0, 1e-12)
-
-    said = f"What to see: for accuracy, {best.name} errs least at condition number {last} ({at_end(best)})"
-    if plain is not best:
-        said += f", and {plain.name} least without a sketch ({at_end(plain)})"
-    if first != last:
-        steady = min(by_error[: by_error.index(plain) + 1], key=growth)  # no worse than without a sketch
-        said += (
-            f"; for invariance, as the condition number goes from {first} to {last}, the error of {steady.name} "
-            f"changes least ({course(steady)})"
-        )
-        if plain is not steady:
-            said += f", and that of {plain.name} goes {course(plain)}"
-    return f"{said}."
-
-
-def percent(error: float | None) -> str:
-    """An error rate in words: ``12.5%``, or ``diverged`` where no setting stayed finite."""
-    if error is None:
-        return "-"
-    return f"{error:.1%}" if math.isfinite(error) else "diverged"
+    return tried[0]._replace(tried=tried)

@@ -6,19 +6,23 @@ cross-validation", COLT 1999.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import OptionError
+from onsketch.core.losses import LOSSES, losses_and_slopes
+from onsketch.jobs.models import loss_of
 from onsketch.jobs.tally import Progress, Record
 
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
 
-__all__ = ["Progress", "Record", "collisions", "determining", "features_seen", "grown", "new_progress", "progressive"]
+__all__ = ["Progress", "Record", "best_fixed_loss", "determining", "new_progress", "progressive"]
+
+Array = NDArray[np.float64]
 
 LOOKED_AT = 2000
 """Rows in which columns are compared with the label."""
@@ -63,43 +67,11 @@ def progressive(
 
 def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
     """Return an empty tally; unless given, mistakes are counted if the learner's loss is for labels −1 and +1."""
-    by_loss = learner.loss in ("logistic", "hinge", "squared_hinge")
-    return Progress(learner.loss, by_loss if signs is None else signs)
+    loss = loss_of(learner)
+    return Progress(loss, loss in ("logistic", "hinge", "squared_hinge") if signs is None else signs)
 
 
-def features_seen(learner: Learner) -> int | None:
-    """Return the number of features that a learner has seen; None for a kernel learner, which keeps points."""
-    from onsketch.core.errors import OptionError
-    from onsketch.jobs.models import one_of
-
-    seen = getattr(learner, "features_seen", None)
-    try:
-        return int(one_of(learner).coefficients()[0].size if seen is None else seen)
-    except OptionError:
-        return None
-
-
-def grown(learner: Learner) -> tuple[str, str]:
-    """Describe the size of a model in words: features seen, or the points that a kernel learner keeps."""
-    seen = features_seen(learner)
-    if seen is None:
-        return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]
-    return "features", f"{seen:,} seen"
-
-
-def collisions(seen: int, bits: int) -> float:
-    """Estimate the share of names that were hashed to a column of another name, from the columns in use.
-
-    If n names fall on M = 2^bits columns, M(1 − exp(−n/M)) columns are expected in use.
-
-    >>> round(collisions(83_122, 18), 2)  # of 100,000 names
-    0.17
-    """
-    used = min(seen / (1 << bits), 1.0 - 1e-9)
-    return 1.0 + used / math.log1p(-used) if used > 0.0 else 0.0
-
-
-def determining(rows: Any, target: NDArray[np.float64]) -> NDArray[np.int64]:
+def determining(rows: Any, target: Array) -> NDArray[np.int64]:
     """Return the features that are a linear function of the target in the first rows, but for rounding.
 
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
@@ -122,7 +94,7 @@ def determining(rows: Any, target: NDArray[np.float64]) -> NDArray[np.int64]:
         x = rows[owner, features]
     found, place = np.unique(features, return_inverse=True)
 
-    def summed(terms: Any) -> NDArray[np.float64]:
+    def summed(terms: Any) -> Array:
         return np.asarray(np.bincount(place, terms, found.size), dtype=np.float64)
 
     stored = summed(np.ones(x.size))
@@ -132,3 +104,34 @@ def determining(rows: Any, target: NDArray[np.float64]) -> NDArray[np.int64]:
     spread, common = square - shift * shift / n, summed(away * y[owner]) + mean * summed(y[owner])
     fits = common * common >= (1.0 - _ROUNDING) * spread * (y @ y)
     return np.asarray(found[fits & (spread > 1e-12 * square)], dtype=np.int64)
+
+
+def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool = True) -> float:
+    """``min_w Σ c_t ℓ(w·x_t, y_t)``, by L-BFGS (squared, logistic, squared hinge and Poisson loss).
+
+    Columns are scaled to unit length first, which changes nothing but the number of steps. What separable data
+    leave at infinity is approached, not reached: the figure is an upper bound of the infimum.
+
+    >>> best_fixed_loss("squared", np.array([[1.0], [1.0]]), np.array([1.0, 3.0]), np.ones(2), intercept=False)
+    2.0
+    """
+    from scipy.optimize import minimize
+    from scipy.sparse import csr_array, hstack
+
+    if loss not in LOSSES or not LOSSES[loss].smooth:
+        raise OptionError(f"loss={loss!r}: the best fixed weights are solved for smooth losses only.", loss=loss)
+    rows = csr_array(X)
+    if intercept:
+        rows = csr_array(hstack([rows, np.ones((rows.shape[0], 1))]))
+    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=0)).ravel())
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+
+    def value(w: Array) -> tuple[float, Array]:
+        z = rows @ (scale * w)
+        each, slope = losses_and_slopes(loss, np.minimum(z, 100.0) if loss == "poisson" else z, y)
+        return float(weights @ each), scale * (rows.T @ (weights * slope))
+
+    found = minimize(
+        value, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000, "maxcor": 20}
+    )
+    return round(float(found.fun), 12)

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, some
-from onsketch.core.losses import in_units_of_labels
 from onsketch.core.probabilities import probabilities
 from onsketch.data.columns import refuse_changed
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.jobs.answers import check_kind
 from onsketch.jobs.plans import Plan
+from onsketch.jobs.predictions import check_kind, classes_of, labels_of
 from onsketch.jobs.training import Training
 from onsketch.learners.rows import as_weights
 from onsketch.rows.encoder import Encoder, columns_of, flattened
@@ -101,12 +100,7 @@ class Model:
         """The labels, in the order of the columns of ``predict_proba``."""
         if self.task.kind == "regression":
             raise AttributeError("a model of numbers has no classes.")
-        task = self.task
-        if not task.many and task.names is None and task.named is None:
-            return _as_labels([-1.0 if task.negative is None else task.negative, task.positive])
-        names = list(task.names or []) if task.many else list(task.two_names)
-        words = task.words or task.named is not None
-        return np.array(names, dtype=object) if words else _as_labels([float(name) for name in names])
+        return classes_of(self.task)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the margins: (rows,) for two classes and for numbers, (rows, classes) for many classes."""
@@ -114,7 +108,7 @@ class Model:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest label of each row, or the number predicted."""
-        return self._said(self.decision_function(X))
+        return labels_of(self.decision_function(X), self.task, self.loss)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, (rows, classes), in the order of ``classes_``."""
@@ -135,7 +129,7 @@ class Model:
             raise InputError(f"y: {len(labels)} labels for {rows.shape[0]} rows.")
         weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
         margins, _, _ = self._job._absorb(rows, self._targets(labels), weights)
-        return self._said(margins)
+        return labels_of(margins, self.task, self.loss)
 
     def save(self, path: model_file.PathLike) -> None:
         """Write the model with its task and schema; the program and the service read it, too."""
@@ -219,14 +213,6 @@ class Model:
         self._job.positives += int(np.count_nonzero(signs > 0.0))
         return signs
 
-    def _said(self, margins: Floats) -> NDArray[Any]:
-        """Margins as labels."""
-        if self.task.kind == "regression":
-            return np.asarray(in_units_of_labels(self.loss, margins))
-        codes = margins.argmax(axis=1) if self.task.many else (margins > 0.0).astype(np.int64)
-        found: NDArray[Any] = self.classes_[codes]
-        return found
-
 
 def from_content(content: model_file.Content) -> Model:
     """Build the model of a file whose notes describe its training."""
@@ -234,12 +220,6 @@ def from_content(content: model_file.Content) -> Model:
     job = Training(Plan([], method["name"] if isinstance(method, dict) else str(method)))
     job.go_on(content)
     return Model(job)
-
-
-def _as_labels(values: Sequence[Any]) -> NDArray[Any]:
-    """Numbers as labels: whole ones are integers."""
-    found = np.array(values, dtype=np.float64)
-    return found.astype(np.int64) if (found == np.floor(found)).all() else found
 
 
 def _first(cells: Any) -> list[Any]:

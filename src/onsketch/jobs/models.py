@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import onsketch
@@ -57,6 +58,35 @@ def loss_of(learner: Any) -> str:
     """The loss that a learner minimises."""
     found = getattr(learner, "loss", None)
     return str(found) if found is not None else str(one_of(learner).loss)
+
+
+def features_seen(learner: Any) -> int | None:
+    """Return the number of features that a learner has seen; None for a kernel learner, which keeps points."""
+    seen = getattr(learner, "features_seen", None)
+    try:
+        return int(one_of(learner).coefficients()[0].size if seen is None else seen)
+    except OptionError:
+        return None
+
+
+def grown(learner: Any) -> tuple[str, str]:
+    """Describe the size of a model in words: features seen, or the points that a kernel learner keeps."""
+    seen = features_seen(learner)
+    if seen is None:
+        return "points", f"{learner.diagnostics()['rows_kept']:,} kept"
+    return "features", f"{seen:,} seen"
+
+
+def collisions(seen: int, bits: int) -> float:
+    """Estimate the share of names that were hashed to a column of another name, from the columns in use.
+
+    If n names fall on M = 2^bits columns, M(1 − exp(−n/M)) columns are expected in use.
+
+    >>> round(collisions(83_122, 18), 2)  # of 100,000 names
+    0.17
+    """
+    used = min(seen / (1 << bits), 1.0 - 1e-9)
+    return 1.0 + used / math.log1p(-used) if used > 0.0 else 0.0
 
 
 def described(learner: Any) -> str:

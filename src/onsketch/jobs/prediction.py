@@ -12,14 +12,13 @@ from onsketch.core.errors import OptionError
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
-from onsketch.jobs.answers import answers, check_kind, columns_of, default_kind
 from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import Trained, check_fit, noted, unknown_training
 from onsketch.jobs.plans import check_format
-from onsketch.jobs.predictions import words
+from onsketch.jobs.predictions import answers, check_kind, columns_of, default_kind, words
 from onsketch.jobs.tally import Progress
 
 Array = NDArray[np.float64]

@@ -1,20 +1,109 @@
-"""Predictions as a file, one a line; a resumed job continues the file at its checkpoint."""
+"""Predictions as users see them: labels, probabilities or margins, in lines and tables, and the files of them."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, OptionError
+from onsketch.core.losses import in_units_of_labels
+from onsketch.core.probabilities import probabilities
+from onsketch.data.task import Task
 
 Array = NDArray[np.float64]
+
+KINDS = ("margin", "probability", "label")
+
+
+def probable(task: Task, loss: str) -> bool:
+    """Return True if a model has probabilities: it tells classes apart by logistic loss."""
+    return task.kind != "regression" and loss in ("logistic", "softmax")
+
+
+def check_kind(kind: str, task: Task, loss: str) -> None:
+    """Refuse a kind of prediction that the model does not have."""
+    if kind not in KINDS:
+        raise OptionError(f"kind={kind!r}: expected margin, probability or label.", kind=kind)
+    if kind == "probability" and not probable(task, loss):
+        raise OptionError(f"probabilities need a model of classes with logistic loss; this one has {loss} loss.")
+
+
+def default_kind(task: Task) -> str:
+    """Return the default kind of prediction: margins for two classes, else the class or the number."""
+    return "margin" if task.signs else "label"
+
+
+def classes_of(task: Task) -> NDArray[Any]:
+    """Return the labels of the classes, by code: words, or numbers, which are integers if all are whole.
+
+    >>> classes_of(Task("classification", None, 1.0)), classes_of(Task("multiclass", names=["a", "b"], words=True))
+    (array([-1,  1]), array(['a', 'b'], dtype=object))
+    """
+    names: Any = task.shown_names
+    if not task.words and task.named is None:
+        if task.signs and task.names is None:
+            names = [-1.0 if task.negative is None else task.negative, task.positive]
+        with suppress(ValueError):  # a service may have words as well
+            found = np.array(names, dtype=np.float64)
+            return found.astype(np.int64) if (found == np.floor(found)).all() else found
+    return np.array(names, dtype=object)
+
+
+def labels_of(margins: Array, task: Task, loss: str) -> NDArray[Any]:
+    """Return the likeliest label of each row, or the number predicted; margins are (rows,) or (rows, K)."""
+    if task.kind == "regression":
+        return np.asarray(in_units_of_labels(loss, margins))
+    found: NDArray[Any] = classes_of(task)[margins.argmax(axis=1) if task.many else (margins > 0.0).astype(np.int64)]
+    return found
+
+
+def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
+    """Format the prediction of each row; ``margins`` is (rows,), or (rows, K) for many classes.
+
+    >>> two = Task("classification", 0.0, 1.0, names=["no", "yes"], words=True)
+    >>> answers(np.array([2.0, -1.0]), two, "logistic", "label")
+    ['yes', 'no']
+    >>> answers(np.array([0.0]), two, "logistic", "probability")
+    ['0.5']
+    """
+    if kind == "label":
+        return [one if isinstance(one, str) else f"{one:.9g}" for one in labels_of(margins, task, loss).tolist()]
+    values = probabilities(margins, loss) if kind == "probability" else margins
+    if task.many:  # blanks and colons in names would part a line
+        names = ["_".join(name.replace(":", "_").split()) or "_" for name in task.names or []]
+        return [" ".join(map("{}:{:.6g}".format, names, row)) for row in values.tolist()]
+    return [f"{value:.9g}" for value in (values if values.ndim == 1 else values[:, 1]).tolist()]
+
+
+def columns_of(margins: Array, task: Task, loss: str, kind: str | None = None) -> dict[str, list[Any]]:
+    """Return the predictions as columns of a table: prediction, probabilities and margins, or one of them.
+
+    >>> two = Task("classification", 0.0, 1.0, names=["no", "yes"], words=True)
+    >>> columns_of(np.array([0.0]), two, "logistic")
+    {'prediction': ['no'], 'probability': [0.5], 'margin': [0.0]}
+    """
+    usual = {"label": True, "probability": probable(task, loss), "margin": task.kind != "regression"}
+    wanted = [kind] if kind is not None else [name for name in usual if usual[name]]
+    found: dict[str, list[Any]] = {}
+    for one in wanted:
+        if one == "label":
+            found["prediction"] = labels_of(margins, task, loss).tolist()
+            continue
+        values = probabilities(margins, loss) if one == "probability" else margins
+        if task.many:
+            columns = zip(task.names or [], values.T.tolist(), strict=False)
+            found |= {f"{one}_{name}": column for name, column in columns}
+        else:
+            found[one] = (values if values.ndim == 1 else values[:, 1]).tolist()
+    return found
+
 
 STDOUT = "-"
 
@@ -101,6 +190,8 @@ class TableFile:
                 reason = f"a column holds values of several types ({error}); write .csv or .jsonl"
                 raise InputError(f"{self._path}: {reason}.".replace("\n", " ")) from None
             return
+        import csv
+
         first = self._file is None
         if self._file is None:
             self._file = self._path.open("w", encoding="utf-8", newline="")

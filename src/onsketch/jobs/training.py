@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, labels, refuse_nothing
-from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.checkpoints import Resumable
 from onsketch.jobs.evaluation import determining, new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.plans import Plan, check_format
-from onsketch.jobs.predictions import words
+from onsketch.jobs.predictions import answers, check_kind, default_kind, words
 from onsketch.jobs.tally import Course, Judged, Progress, Record
 from onsketch.jobs.weights import Scales
 from onsketch.rows.sparse import Sparse
@@ -169,7 +168,7 @@ class Training(Resumable):
     @property
     def _class_count(self) -> int | None:
         """The number of classes that the learner has; None where there are only margins."""
-        return self.learner.n_class_count if self.task is not None and self.task.many else None
+        return self.learner.n_classes if self.task is not None and self.task.many else None
 
     @property
     def _skipping(self) -> bool:
@@ -211,7 +210,7 @@ class Training(Resumable):
 
     def _make_room(self, y: Array) -> None:
         """Add classes to the learner up to those of these rows."""
-        while self.task is not None and self.task.many and self.learner.n_class_count <= y.max(initial=-1.0):
+        while self.task is not None and self.task.many and self.learner.n_classes <= y.max(initial=-1.0):
             self.learner.add_class()
 
     def _next_part(self, y: Array, start: int) -> int:
@@ -222,7 +221,7 @@ class Training(Resumable):
         if self.task is None or not self.task.many or start == len(y):
             return stop
         self._make_room(y[start : start + 1])
-        new = np.flatnonzero(y[start:stop] >= self.learner.n_class_count)
+        new = np.flatnonzero(y[start:stop] >= self.learner.n_classes)
         return start + int(new[0]) if new.size else stop
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:

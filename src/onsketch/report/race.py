@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onsketch.jobs.paired import gap
-from onsketch.jobs.standings import as_table
+from onsketch.jobs.standings import as_table, gap
 from onsketch.report.page import Page, imprint
 from onsketch.report.plots import Curve, curves, points, steep, whiskers
 
 if TYPE_CHECKING:
-    from onsketch.jobs.compare import Score, Standing
+    from onsketch.jobs.standings import Score, Standing
 
 
 def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None, remark: str = "") -> str:
@@ -124,7 +123,7 @@ def _settings(page: Page, standings: Sequence[Standing]) -> None:
     for standing in standings:
         for score in standing.scores:
             for k, one in enumerate(score.tried if len(score.tried) > 1 else ()):
-                setting = ", ".join(f"{name} {value:g}" for name, value in one.setting.items()) or "defaults"
+                setting = ", ".join(f"{name} {value:g}" for name, value in (one.setting or {}).items()) or "defaults"
                 loss = f"{one.loss:.5g}" if math.isfinite(one.loss) else "diverged"
                 error = "-" if one.error is None or not math.isfinite(one.error) else f"{one.error:.2%}"
                 cost = f"{one.microseconds:.1f}" if math.isfinite(one.microseconds) else "-"

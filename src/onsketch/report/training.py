@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onsketch.core.errors import OptionError
-from onsketch.jobs.evaluation import grown
-from onsketch.jobs.models import described, one_of
+from onsketch.jobs.models import described, grown, one_of
 from onsketch.jobs.weights import weights_of
 from onsketch.report.page import Page, imprint
 from onsketch.report.plots import Curve, bars, curves, matrix, spectrum, steep

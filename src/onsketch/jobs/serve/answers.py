@@ -7,8 +7,8 @@ from typing import Any
 
 from onsketch.core.losses import in_units_of_labels
 from onsketch.core.probabilities import of_two
-from onsketch.jobs.answers import label_of
 from onsketch.jobs.explaining import Reasons
+from onsketch.jobs.predictions import classes_of
 from onsketch.jobs.serve.batch import Floats, Rows
 from onsketch.jobs.serve.model import Model
 
@@ -25,7 +25,7 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if task.kind == "regression":
         said = in_units_of_labels(loss, margins)
         return [{"prediction": s, "margin": margin} for s, margin in zip(said.tolist(), margins.tolist(), strict=True)]
-    negative, positive = (label_of(name, task) for name in task.two_names)
+    negative, positive = classes_of(task).tolist()
     found = []
     for margin in margins.tolist():
         answer = {"prediction": positive if margin > 0.0 else negative, "margin": margin}

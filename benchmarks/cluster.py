@@ -32,7 +32,8 @@ import onsketch
 from onsketch.cluster import LocalEngine, fit
 from onsketch.core.losses import loss_values
 from onsketch.data import stream
-from onsketch.jobs.cluster.snapshot import rebuilt, snapshot
+from onsketch.files.model_file import build
+from onsketch.jobs.cluster.tasks import snapshot
 from onsketch.jobs.training import Plan, Training
 
 SHARDS = (1, 4, 16, 64)
@@ -257,7 +258,7 @@ def merging() -> None:
             took = float("inf")
             for _ in range(3):
                 began = time.process_time()
-                rebuilt(sent[0]).merge(rebuilt(sent[1]))
+                build(sent[0]).merge(build(sent[1]))
                 took = min(took, time.process_time() - began)
             print(
                 f"{method:<10} {m:>3} {d:>9,} {size / 1e6:8.1f} {took:8.3f}  {1e9 * took / (max(m, 1) * d):10.1f}",

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from onsketch.cluster import fit
 from onsketch.errors import OnsketchError
 from onsketch.files import model_file
 from onsketch.files.model_file import Content
-from onsketch.jobs.cluster.fitting import fit
 from onsketch.jobs.prediction import predict_stream
 from onsketch.jobs.training import Plan, Training
 

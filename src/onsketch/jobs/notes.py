@@ -23,7 +23,7 @@ from onsketch.jobs.tally import Progress, Record
 
 
 class Trained(Note, kw_only=True):
-    """What a model was trained on, and how well it did."""
+    """The data and the figures of a training."""
 
     task: Task
     reading: dict[str, Any]

@@ -200,6 +200,20 @@ class Progress(Note):
         self.mark_loss, self.mark_weight = self.loss_sum, self.weight
         return mean
 
+    def merge(self, other: Progress) -> None:
+        """Add the tally of other rows.
+
+        Every row of every shard was predicted before that shard had learned it, by a model that no other shard had
+        shown it to, so the sum is a progressive loss as honest as that of one stream.
+        """
+        self.rows += other.rows
+        self.weight += other.weight
+        self.loss_sum += other.loss_sum
+        self.mistakes += other.mistakes
+        self.last_loss, self.last_weight = self.loss_sum, self.weight
+        while self.due <= self.rows:
+            self.due *= 2
+
     def judged(self, labels: Array, predictions: Array, weights: Array | None = None) -> Judged:
         """Judge a block by the loss of this tally."""
         return judged(self.loss, labels, predictions, self.signs, weights)

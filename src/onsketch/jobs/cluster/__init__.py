@@ -7,16 +7,13 @@ blocks, and the results are merged pairwise by the index of the shard, not by th
 is a pure function of its arguments. One that runs twice, or again after its machine has died, gives the same bits,
 and so does the run.
 
-``engine.py`` is the interface of engines: ``local.py`` runs tasks in this process, one after the other,
-``ray_engine.py`` on Ray.
+``engine.py`` is the interface of engines, and one that runs tasks in this process; ``ray_engine.py`` runs them on Ray.
 """
 
-from onsketch.jobs.cluster.engine import ClusterError, Engine, open_engine
-from onsketch.jobs.cluster.fitting import fit
-from onsketch.jobs.cluster.local import LocalEngine
+from onsketch.jobs.cluster.engine import ClusterError, Engine, LocalEngine, open_engine
 from onsketch.jobs.cluster.plan import Plan
-from onsketch.jobs.cluster.run import Run
+from onsketch.jobs.cluster.run import Run, fit
 from onsketch.jobs.cluster.sketching import sketch
-from onsketch.jobs.cluster.watching import Status
+from onsketch.jobs.cluster.tree import Status
 
 __all__ = ["ClusterError", "Engine", "LocalEngine", "Plan", "Run", "Status", "fit", "open_engine", "sketch"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -62,6 +63,12 @@ class Engine(ABC):
     def state(self, handle: Handle) -> Any:
         """Bring a state here."""
 
+    def call(self, function: Callable[..., tuple[Any, Any]], *arguments: Any) -> Task:
+        """Run a task alone, and wait for it."""
+        task = self.submit(function, *arguments)
+        self.finished([task])
+        return task
+
     @abstractmethod
     def close(self) -> None:
         """Let go of what the engine holds."""
@@ -95,6 +102,46 @@ def _pools(modules: int) -> Any:
     return ThreadpoolController()
 
 
+class LocalEngine(Engine):
+    """Run every task immediately in this process, for tests and as what a cluster is measured against.
+
+    A handle is the object itself.
+
+    >>> engine = LocalEngine()
+    >>> task = engine.submit(lambda one, two: (None, one + two), engine.put(1), 2)
+    >>> engine.state(task.state)
+    3
+    """
+
+    @property
+    def workers(self) -> int:
+        """One: this process."""
+        return 1
+
+    def put(self, value: Any) -> Handle:
+        """The value."""
+        return value
+
+    def submit(self, function: Callable[..., tuple[Any, Any]], *arguments: Any) -> Task:
+        """Run it now."""
+        return Task(*in_one_thread(function, *arguments))
+
+    def finished(self, tasks: Sequence[Task]) -> list[Task]:
+        """All of them."""
+        return list(tasks)
+
+    def report(self, task: Task) -> Any:
+        """The report."""
+        return task.report
+
+    def state(self, handle: Handle) -> Any:
+        """The state."""
+        return handle
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 def open_engine(cluster: str | Engine) -> Engine:
     """Return the engine for a name or an address.
 
@@ -108,9 +155,12 @@ def open_engine(cluster: str | Engine) -> Engine:
     if not isinstance(cluster, str) or not cluster:
         raise OptionError(f"cluster={cluster!r}: expected auto, local, none or the address of a Ray cluster.")
     if cluster == "none":
-        from onsketch.jobs.cluster.local import LocalEngine
-
         return LocalEngine()
     from onsketch.jobs.cluster.ray_engine import RayEngine
 
     return RayEngine(cluster)
+
+
+def using(cluster: str | Engine) -> AbstractContextManager[Engine]:
+    """Open an engine, and close it afterwards unless it was given."""
+    return nullcontext(cluster) if isinstance(cluster, Engine) else open_engine(cluster)

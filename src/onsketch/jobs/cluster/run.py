@@ -7,21 +7,20 @@ every row is counted once, whichever process dies.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import onsketch
-from onsketch.core.errors import ModelFileError
+from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_nothing
-from onsketch.files import model_file
-from onsketch.jobs.cluster.engine import Engine
-from onsketch.jobs.cluster.plan import Plan
-from onsketch.jobs.cluster.snapshot import rebuilt, snapshot
+from onsketch.files.model_file import PathLike, build
+from onsketch.jobs.cluster.engine import Engine, using
+from onsketch.jobs.cluster.plan import Plan, manifest
 from onsketch.jobs.cluster.storage import Parts, Storage
-from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, task_of
-from onsketch.jobs.cluster.tree import Gathering
-from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
+from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, snapshot, task_of
+from onsketch.jobs.cluster.tree import Clock, Watch, unwatched
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import Cluster, Entry, Trained, check_fit, noted
@@ -90,37 +89,29 @@ class Run:
         """
         if self.learner is None:
             self._begin(engine)
-        clock = Clock(self.rows)
+        clock = Clock(engine, watch, self.rows)
         while shards := self.due():
-            self._round(engine, shards, storage, every, watch, clock)
+            self._round(engine, shards, storage, every, clock)
         if self.rows == self.refused:
             refuse_nothing(self.plan.files[:3], self.skipped)
 
     def _begin(self, engine: Engine) -> None:
         """Make the learner when the first labels have been seen."""
-        task = engine.submit(task_of, self.plan.files, self.plan.reading, self.plan.task)
-        engine.finished([task])
+        task = engine.call(task_of, self.plan.files, self.plan.reading, self.plan.task)
         self.task, self.schema, self.format = engine.report(task)
         # With diagonal=True each learner would have coordinates of its own.
         loss = fitting_loss(self.plan.method, self.task.default_loss)
         self.learner = onsketch.learner(self.plan.method, **{"loss": loss, "diagonal": False, **self.plan.options})
-        if isinstance(self.learner, ScaledLearner):
-            self._measure(engine, self.learner)
+        if isinstance(self.learner, ScaledLearner):  # the first block decides the scales of the whole run
+            plan, seed = replace(self.plan, sync=1), self.learner.options.seed
+            measured = engine.call(learn_shard, snapshot(self.learner), plan, self.task, 0, None, seed)
+            content = engine.state(measured.state)
+            self.learner.hold_scales(self.learner if content is None else build(content))
         self.progress = new_progress(self.learner, self.task.signs)
         # Fail now, not after an hour, if learners of this kind cannot be merged.
         self.learner.fork(seed=1).merge(self.learner.fork(seed=2), base=self.learner)
 
-    def _measure(self, engine: Engine, learner: ScaledLearner) -> None:
-        """Decide the scales of features, rows and labels by the first block of the first shard, for the whole run."""
-        plan = replace(self.plan, sync=1)
-        task = engine.submit(learn_shard, snapshot(learner), plan, self.task, 0, None, learner.options.seed)
-        engine.finished([task])
-        measured = engine.state(task.state)
-        learner.hold_scales(learner if measured is None else rebuilt(measured))
-
-    def _round(
-        self, engine: Engine, shards: list[int], storage: Storage | None, every: float, watch: Watch, clock: Clock
-    ) -> None:
+    def _round(self, engine: Engine, shards: list[int], storage: Storage | None, every: float, clock: Clock) -> None:
         base = engine.put(snapshot(self.learner))
         seed = self.learner.options.seed + 1 + self.forks
         plan = engine.put(self.plan)
@@ -128,29 +119,19 @@ class Run:
             (learn_shard, base, plan, self.task, shard, self.ledger[shard].position, seed + place)
             for place, shard in enumerate(shards)
         ]
-        gathering = Gathering(engine, leaves, (merge_learners, base))
         parts = Parts(storage, self.plan.state(), self.rounds, Learned, every, shards)
-
-        def reported(report: Learned) -> None:
-            known = gathering.reports.values()
-            rows = self.rows + sum(other.rows for other in known)
-            skipped = self.skipped + sum(other.skipped for other in known)
-            parts.keep(gathering)  # save before reporting
-            watch(Status(self.rounds + 1, len(known), len(shards), rows, clock.rate(rows), engine.retries, skipped))
-
-        merged = engine.state(gathering.run(parts.saved(), reported))
-        record = self._take_in([gathering.reports[place] for place in range(len(shards))], merged)
+        merge = merge_learners, base
+        record = self._take_in(*parts.gather(engine, leaves, merge, clock, self.rounds + 1, self.rows, self.skipped))
         if storage is not None:
             self.checkpoint(storage)
             parts.drop()
-        n, rows = len(shards), self.rows
-        watch(Status(self.rounds, n, n, rows, clock.rate(rows), engine.retries, self.skipped, record))
+        clock.report(self.rounds, len(shards), len(shards), self.rows, self.skipped, record)
 
     def _take_in(self, reports: list[Learned], merged: Any) -> Record | None:
         """The round is complete: take over its learner, and enter its shards into the ledger."""
         assert self.progress is not None
         if merged is not None:
-            learner: Learner = rebuilt(merged)
+            learner: Learner = build(merged)
             seed = self.learner.options.seed
             # Restore the run's seed, from which no shard has drawn: later draws are independent again.
             self.learner = learner if learner.options.seed == seed else learner.fork(seed=seed)
@@ -166,7 +147,7 @@ class Run:
             self.refused += report.refused
             self.skipped += report.skipped
             self.names |= report.names
-            add_progress(self.progress, report.progress)
+            self.progress.merge(report.progress)
         weight = self.progress.weight - before[1]
         if weight == 0.0:  # shards that ended just where the round before did
             return None
@@ -176,7 +157,7 @@ class Run:
 
     # Saving and resuming ----------------------------------------------------------------------------------
 
-    def save(self, path: model_file.PathLike) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the model: an ordinary model file, with the same bytes even after failures."""
         self.learner.save(path, {"training": Trained.of(self).state()})
 
@@ -195,23 +176,79 @@ class Run:
         same_plan(self.plan.state(), going.plan, storage.address)
         if [entry.path for entry in going.ledger] != self.plan.files:
             raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
-        self.learner = model_file.build(content)
+        self.learner = build(content)
         check_fit(trained, self.learner, loss_of(self.learner))
         trained.hand(self, "task", "progress", "names", "schema", "format")
         going.hand(self, "ledger", "records", "rounds", "forks", "refused", "skipped")
         self.resumed_rows = self.rows
 
 
-def add_progress(total: Progress, part: Progress) -> None:
-    """Tallies of different rows add.
+def fit(
+    learner: str | dict[str, Any],
+    files: Any,
+    *,
+    reading: dict[str, Any] | None = None,
+    task: str | None = None,
+    passes: int = 1,
+    sync: int | None = None,
+    together: int | None = None,
+    cluster: str | Engine = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60.0,
+    resume: bool = False,
+    watch: Watch = unwatched,
+) -> Run:
+    """Train one learner on many files, on many machines.
 
-    Every row of every shard was predicted before that shard had learned it, by a model that no other shard had shown
-    it to, so the sum is a progressive loss as honest as that of one stream.
+    Each shard (file) learns from the last merged model on its own, and the learners are merged by the rule of their
+    family: see ``onsketch.Learner.merge``. The result is a function of the arguments alone:
+    the same bits on one worker or a thousand, with or without failures of workers.
+
+    Args:
+        learner: the arguments of :func:`onsketch.learner` with the method under "method"; or the method alone. With
+            "defaults": "recommended" the first block of the first shard decides the scales of all shards.
+        files: the shards: names, patterns, addresses. Their order affects the result.
+        reading: options of :func:`onsketch.data.stream`.
+        task: "classification" or "regression"; by the first labels when left out.
+        passes: times over the data.
+        sync: blocks (``block_rows`` of ``reading``, 16,384 rows) that a shard learns between two merges; left
+            out, whole shards. Smaller is closer to one stream, and costs a merge each time.
+        together: shards that start from the same model; the next ones start from their merged result. Default:
+            all. It should be at least the number of workers.
+        cluster: see :func:`onsketch.cluster.open_engine`.
+        checkpoint: a file or address for the merged model and the ledger, after each round; unmerged parts of the
+            current round are stored next to it.
+        every: seconds between two savings of those parts.
+        resume: continue from the checkpoint, if it exists.
+        watch: called with a :class:`Status` after each shard and each merge.
+
+    Cost of a merge: a shard sends its state once, m·d numbers (d features seen, sketch size m). The depth of
+    the merges is log₂ of the number of shards, each O(m²·d).
+
+    >>> import numpy as np, onsketch.cluster, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for shard in range(4):
+    ...     X = rng.normal(size=(100, 3))
+    ...     np.savetxt(f"{folder.name}/{shard}.csv", np.column_stack([X @ [1, 2, 3], X]), "%.17g", ",",
+    ...                header="label,a,b,c", comments="")
+    >>> options = {"method": "ons", "summary": "curvature", "clip": None, "ridge": 1e-9}
+    >>> run = onsketch.cluster.fit(options, f"{folder.name}/*.csv", task="regression", cluster="none")
+    >>> run.learner.weights.round(6)
+    array([1., 2., 3.])
+    >>> run.rows
+    400
+    >>> folder.cleanup()
     """
-    total.rows += part.rows
-    total.weight += part.weight
-    total.loss_sum += part.loss_sum
-    total.mistakes += part.mistakes
-    total.last_loss, total.last_weight = total.loss_sum, total.weight
-    while total.due <= total.rows:
-        total.due *= 2
+    options = {"method": learner} if isinstance(learner, str) else dict(learner)
+    if "method" not in options:
+        raise OptionError('learner: expected the name of a method, or a dictionary with one under "method".')
+    method = options.pop("method")
+    run = Run(Plan(manifest(files), method, options, dict(reading or {}), task, passes, sync, together))
+    storage = Storage.at(checkpoint, resume)
+    if storage is not None and resume and storage.exists():
+        run.resume(storage)
+    if run.due():
+        with using(cluster) as engine:
+            run.go(engine, storage, every, watch)
+    return run

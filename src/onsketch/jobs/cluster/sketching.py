@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError
 from onsketch.data.usable import refuse_nothing
-from onsketch.files import model_file
+from onsketch.files.model_file import build
 from onsketch.files.records import Note, converted
-from onsketch.jobs.cluster.engine import Engine, open_engine
+from onsketch.jobs.cluster.engine import Engine, using
 from onsketch.jobs.cluster.plan import check_reading, manifest
-from onsketch.jobs.cluster.snapshot import rebuilt
 from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
-from onsketch.jobs.cluster.tree import Gathering
-from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
+from onsketch.jobs.cluster.tree import Clock, Status, Watch, unwatched
 from onsketch.jobs.plans import same_plan
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import make
 
 
 class Sketched(Note):
-    """What a sketch was made of."""
+    """Note of the rows that a sketch was made of."""
 
     plan: dict[str, Any]
     reports: list[Seen]
@@ -72,37 +70,27 @@ def sketch(
     shards, options = manifest(files), dict(reading or {})
     check_reading(options)
     make(kind, n_features or 1, size)  # refuses what there is not
-    if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to resume from.")
-    storage = None if checkpoint is None else Storage(checkpoint)
+    storage = Storage.at(checkpoint, resume)
     plan = {"files": shards, "reading": options, "kind": kind, "size": size, "n_features": n_features}
-    if storage is not None:
-        if not resume:
-            storage.remove(storage.parts())
-        elif storage.exists():
-            return _finished(storage, plan, watch)
-    engine = open_engine(cluster)
-    try:
-        width = n_features
+    if storage is not None and resume and storage.exists():
+        return _finished(storage, plan, watch)
+    n, width = len(shards), n_features
+    with using(cluster) as engine:
         if width is None:
-            leaves: list[Any] = [(measure_shard, shards, options, shard) for shard in range(len(shards))]
-            seen, _ = _gather(engine, leaves, None, Parts(None, plan, 0, Seen, every, range(len(shards))), watch, 1)
-            width = max(report.width for report in seen)
+            leaves: list[Any] = [(measure_shard, shards, options, shard) for shard in range(n)]
+            measured, _ = _gathered(engine, leaves, None, Parts(None, plan, 0, Seen, every, range(n)), watch, 1)
+            width = max(report.width for report in measured)
             if width == 0:
-                refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
-        leaves = [(sketch_shard, shards, options, shard, kind, size, width) for shard in range(len(shards))]
-        parts = Parts(storage, plan, 0, Seen, every, range(len(shards)))
-        seen, state = _gather(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2)
-        merged = engine.state(state)
-    finally:
-        if engine is not cluster:
-            engine.close()
+                refuse_nothing(shards[:3], sum(report.skipped for report in measured), "sketched")
+        leaves = [(sketch_shard, shards, options, shard, kind, size, width) for shard in range(n)]
+        parts = Parts(storage, plan, 0, Seen, every, range(n))
+        seen, merged = _gathered(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2)
     if merged is None:
         refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
     if storage is not None:
         storage.write(merged, {"sketch": Sketched(plan, seen).state()})
         parts.drop()
-    made: Sketch = rebuilt(merged)
+    made: Sketch = build(merged)
     return made
 
 
@@ -113,27 +101,18 @@ def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
         raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
     noted = converted(content.notes["sketch"], Sketched, "notes.sketch", storage.address)
     same_plan(plan, noted.plan, storage.address)
-    made: Sketch = model_file.build(content)
+    made: Sketch = build(content)
     n, skipped = len(noted.reports), sum(report.skipped for report in noted.reports)
     watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
     return made
 
 
-def _gather(
+def _gathered(
     engine: Engine, leaves: list[Any], merge: Any, parts: Parts, watch: Watch, number: int
 ) -> tuple[list[Seen], Any]:
     """The reports of all shards, and the merged state."""
-    gathering, clock = Gathering(engine, leaves, merge), Clock(0)
-
-    def tell() -> None:
-        known = gathering.reports.values()
-        rows, skipped = (sum(getattr(report, name) for report in known) for name in ("rows", "skipped"))
-        watch(Status(number, len(known), len(leaves), rows, clock.rate(rows), engine.retries, skipped))
-
-    def reported(report: Seen) -> None:
-        parts.keep(gathering)
-        tell()
-
-    state = gathering.run(parts.saved(), reported)
-    tell()
-    return [gathering.reports[place] for place in range(len(leaves))], state
+    clock = Clock(engine, watch)
+    reports, merged = parts.gather(engine, leaves, merge, clock, number)
+    rows, skipped = (sum(getattr(report, name) for report in reports) for name in ("rows", "skipped"))
+    clock.report(number, len(leaves), len(leaves), rows, skipped)
+    return reports, merged

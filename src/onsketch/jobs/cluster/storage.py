@@ -17,15 +17,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onsketch.core.errors import ModelFileError
+from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
+from onsketch.files.model_file import Content
 from onsketch.files.records import converted
-from onsketch.jobs.cluster.snapshot import Snapshot
-from onsketch.jobs.cluster.tree import Gathering, Node
+from onsketch.jobs.cluster.engine import Engine
+from onsketch.jobs.cluster.tree import Call, Clock, Gathering, Node
 from onsketch.jobs.notes import read_noted
 from onsketch.jobs.plans import same_plan
 
-EMPTY = Snapshot("nothing", {}, {})
+EMPTY = Content("nothing", {}, {}, {})
 """Marker in a file for shards without a row."""
 
 
@@ -44,25 +45,37 @@ class Storage:
 
             self._fs, self._root = url_to_fs(self.address)
 
+    @classmethod
+    def at(cls, checkpoint: str | os.PathLike[str] | None, resume: bool) -> Storage | None:
+        """Return the storage of a run, None without one; a run that starts anew leaves no parts of earlier ones."""
+        if checkpoint is None:
+            if resume:
+                raise OptionError("resume needs a checkpoint to resume from.")
+            return None
+        storage = cls(checkpoint)
+        if not resume:
+            storage.remove(storage.parts())
+        return storage
+
     def exists(self) -> bool:
         """Check if there is a checkpoint."""
         return bool(self._fs.exists(self._root)) if self._fs else os.path.exists(self._root)
 
-    def write(self, taken: Snapshot, notes: Mapping[str, Any], part: str | None = None) -> None:
+    def write(self, taken: Content, notes: Mapping[str, Any], part: str | None = None) -> None:
         """Write the checkpoint, or a part of the round."""
         target = self._path(part)
         if self._fs is None:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
-            model_file.write(target, *taken, notes)
+            model_file.write(target, taken.kind, taken.header, taken.arrays, notes)
             return
         self._fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             local = os.path.join(folder, "file")
-            model_file.write(local, *taken, notes)
+            model_file.write(local, taken.kind, taken.header, taken.arrays, notes)
             self._fs.put_file(local, target + ".new")
         self._fs.mv(target + ".new", target)
 
-    def read(self, part: str | None = None) -> model_file.Content:
+    def read(self, part: str | None = None) -> Content:
         """The checkpoint, or a part of the round."""
         target = self._path(part)
         if self._fs is None:
@@ -129,12 +142,31 @@ class Parts:
             places = node.shards(len(self._shards))
             if not places or [report.shard for report in reports] != [self._shards[place] for place in places]:
                 raise ModelFileError("notes.reports: of other shards than the part's name says", "notes.reports", path)
-            state = None if content.kind == EMPTY.kind else Snapshot(content.kind, content.header, content.arrays)
-            found[node] = reports, state
+            found[node] = reports, None if content.kind == EMPTY.kind else content._replace(notes={})
         self._kept = set(found)
         return found
 
-    def keep(self, gathering: Gathering) -> None:
+    def gather(
+        self, engine: Engine, leaves: Sequence[Call], merge: Call | None, clock: Clock, number: int, rows: int = 0,
+        skipped: int = 0,
+    ) -> tuple[list[Any], Any]:  # fmt: skip
+        """Run a round, and report it after each shard; ``rows`` and ``skipped`` are those of earlier rounds.
+
+        Return the reports of all shards, and the merged state.
+        """
+        gathering = Gathering(engine, leaves, merge)
+
+        def reported(report: Any) -> None:
+            known = gathering.reports.values()
+            self._keep(gathering)  # save before reporting
+            read, bad = (sum(getattr(report, name) for report in known) for name in ("rows", "skipped"))
+            clock.report(number, len(known), len(leaves), rows + read, skipped + bad)
+
+        merged = gathering.run(self.saved(), reported)
+        reports = [gathering.reports[place] for place in range(len(leaves))]
+        return reports, None if merged is None else engine.state(merged)
+
+    def _keep(self, gathering: Gathering) -> None:
         """Write the finished nodes that are not written yet, if the last time is long enough ago."""
         if self._storage is None or time.monotonic() - self._last < self._seconds:
             return

@@ -11,17 +11,33 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from onsketch.core import state
 from onsketch.core.errors import InputError, OnsketchError
 from onsketch.data import Position, stream
 from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, usable
+from onsketch.files.model_file import Content, build
 from onsketch.files.records import Count, Note
 from onsketch.jobs.cluster.plan import Plan
-from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.plans import Plan as JobPlan
 from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import READ_BY_THE_PROGRAM, Training
+from onsketch.learners.base import Learner
+
+
+def snapshot(thing: Any) -> Content:
+    """Return the state of a learner or a sketch as plain data: what a model file holds, without the file.
+
+    >>> import onsketch
+    >>> build(snapshot(onsketch.learner("adagrad")))
+    <onsketch learner adagrad, 0 rounds, 0 features>
+    """
+    if isinstance(thing, Learner):
+        return Content("learner", thing._header(), thing._arrays(), {})
+    from onsketch.sketches.saving import arguments
+
+    return Content("sketch", {"class": type(thing).__name__, "arguments": arguments(thing)}, state.pack(thing), {})
 
 
 class Learned(Note):
@@ -61,13 +77,13 @@ def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tupl
 
 
 def learn_shard(
-    base: Snapshot, plan: Plan, task: Task, shard: int, position: str | None, seed: int
-) -> tuple[Learned, Snapshot | None]:
+    base: Content, plan: Plan, task: Task, shard: int, position: str | None, seed: int
+) -> tuple[Learned, Content | None]:
     """Predict and learn the next blocks of a shard, starting from the base.
 
     Return the report and the learner; None instead of a learner that has learned nothing.
     """
-    learner = rebuilt(base)
+    learner = build(base)
     if learner.method.kind.independent:  # projections that are to be added must be independent
         learner = learner.fork(seed=seed)
     files = _sources(plan.files, shard)
@@ -94,11 +110,11 @@ def learn_shard(
     return report, snapshot(learner) if report.rows > report.refused else None
 
 
-def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
+def merge_learners(base: Content, one: Content | None, two: Content | None) -> tuple[None, Content | None]:
     """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
     if one is None or two is None:
         return None, one or two
-    return None, snapshot(rebuilt(one).merge(rebuilt(two), base=rebuilt(base)))
+    return None, snapshot(build(one).merge(build(two), base=build(base)))
 
 
 class Seen(Note):
@@ -122,7 +138,7 @@ def measure_shard(files: list[str], reading: dict[str, Any], shard: int) -> tupl
 
 def sketch_shard(
     files: list[str], reading: dict[str, Any], shard: int, kind: str, size: int, width: int
-) -> tuple[Seen, Snapshot | None]:
+) -> tuple[Seen, Content | None]:
     """Sketch the rows of a shard; those too long to be squared are passed over, or an error, as bad lines are."""
     from onsketch.sketches.named import make
     from onsketch.sketches.rows import widened
@@ -138,11 +154,11 @@ def sketch_shard(
     return report, snapshot(summary) if summary.n_rows else None
 
 
-def merge_sketches(one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
+def merge_sketches(one: Content | None, two: Content | None) -> tuple[None, Content | None]:
     """Two sketches as one."""
     if one is None or two is None:
         return None, one or two
-    return None, snapshot(rebuilt(one).merge(rebuilt(two)))
+    return None, snapshot(build(one).merge(build(two)))
 
 
 def _shard(files: list[str], reading: dict[str, Any], shard: int) -> Any:

@@ -7,11 +7,13 @@ The number of states in memory is about that of the workers plus log₂ n.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from onsketch.jobs.cluster.engine import Engine, Handle, Task
+from onsketch.jobs.tally import Record
 
 Call = tuple[Any, ...]
 """A function and its arguments."""
@@ -114,3 +116,51 @@ class Gathering:
             self._submit(node.parent, (*self._merge, *pair))
             return
         self.ready[node] = state
+
+
+class Status(NamedTuple):
+    """Progress of a run, passed to ``watch`` after each shard and after each merged round."""
+
+    round: int
+    """The current round, from 1."""
+    shards_done: int
+    shards: int
+    """Of this round."""
+    rows: int
+    """Rows read so far, those of an earlier life included."""
+    rows_per_second: float
+    """In this life."""
+    retries: int
+    """Tasks run again because a worker or a machine died."""
+    skipped: int = 0
+    """Bad lines and rows passed over so far."""
+    record: Record | None = None
+    """After a merge: how the predictions have done so far."""
+
+    def __str__(self) -> str:
+        again = f", {self.retries} retried" if self.retries else ""
+        return (
+            f"round {self.round}: {self.shards_done}/{self.shards} shards, {self.rows:,} rows, "
+            f"{self.rows_per_second:,.0f} a second{again}"
+        )
+
+
+Watch = Callable[[Status], object]
+
+
+def unwatched(status: Status) -> None:
+    """Ignore the status: the default watcher."""
+
+
+class Clock:
+    """Reports the progress of a run, with rows against time from now on."""
+
+    def __init__(self, engine: Engine, watch: Watch, rows: int = 0) -> None:
+        self._engine, self._watch, self._rows, self._began = engine, watch, rows, time.perf_counter()
+
+    def report(
+        self, number: int, done: int, shards: int, rows: int, skipped: int, record: Record | None = None
+    ) -> None:
+        """Report that so many shards of a round are done."""
+        rate = (rows - self._rows) / max(time.perf_counter() - self._began, 1e-9)
+        self._watch(Status(number, done, shards, rows, rate, self._engine.retries, skipped, record))

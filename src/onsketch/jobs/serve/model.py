@@ -295,7 +295,7 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     if (many or real) and named is not None:
         raise OptionError(f"--positive names a class; it does not go with --task {task}.")
     if many or real:
-        meaning = Task(task, names=[] if many else None)
+        meaning = Task("multiclass", names=[]) if many else Task("regression")
     else:
         meaning = Task("classification", None if named is None else -1.0, 1.0, named and str(named))
     model = Model(Plan([], method, options, reading))

@@ -166,7 +166,7 @@ def test_a_forged_transformer_is_refused(tmp_path: Any) -> None:
     onsketch.files.model_file.write(
         tmp_path / "forged", "scikit-learn", {**header, "parameters": {"m": 1}}, content.arrays
     )
-    with pytest.raises(ModelFileError, match="does not describe a transformer"):
+    with pytest.raises(ModelFileError, match="does not describe an estimator"):
         onsketch.load(tmp_path / "forged")
 
 

@@ -56,7 +56,7 @@ def as_trained(content: Content) -> Content:
     if content.kind not in ("scikit-learn", "river") or "learner" not in content.header:
         return content
     header, estimator = content.header, content.header.get("class")
-    if header.get("multilabel") or header["learner"] is None:
+    if header.get("fitted", {}).get("multilabel_") or header["learner"] is None:
         raise OptionError(f"a model of several labels to a row, or of none, is for {estimator} alone.")
     try:
         columns, names, schema, reading = (_of_frames if content.kind == "scikit-learn" else _of_rows)(header)

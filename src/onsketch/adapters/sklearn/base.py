@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast
@@ -18,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from onsketch.adapters.options import CHUNK, Held, differs, learner_options, merged, refuse_other
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, columns_with_gaps, named, needs_encoding
+from onsketch.adapters.sklearn.saving import Saved
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.interrupts import uninterrupted
 from onsketch.core.losses import in_units_of_labels
@@ -49,7 +49,7 @@ def all_or_nothing(learn: Learn) -> Learn:
     return cast(Learn, wrapped)
 
 
-class OnlineEstimator(Held, BaseEstimator):  # type: ignore[misc]
+class OnlineEstimator(Held, Saved, BaseEstimator):  # type: ignore[misc]
     """Estimator around a learner, which is ``learner_`` once the estimator is fitted."""
 
     _held = "learner_"
@@ -283,13 +283,6 @@ class OnlineEstimator(Held, BaseEstimator):  # type: ignore[misc]
             return getattr(self.learner_, name)
         except OptionError as error:
             raise AttributeError(str(error)) from None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
-        from onsketch.adapters.sklearn.saving import save_estimator
-
-        check_is_fitted(self, "learner_")
-        save_estimator(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")

@@ -94,6 +94,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     multilabel_: bool
+    _kept = ("n_features_in_", "n_iter_", "multilabel_")
 
     @takes_learner_options
     def __init__(

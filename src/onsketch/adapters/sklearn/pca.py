@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onsketch.adapters.sklearn.saving import Saved
 from onsketch.adapters.sklearn.streaming import LeadingDirections
 from onsketch.core.matrices import sound
 from onsketch.learners.rows import finite
@@ -18,7 +18,7 @@ from onsketch.sketches.base import whole_number
 Floats = NDArray[np.float64]
 
 
-class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Saved, BaseEstimator):  # type: ignore[misc]
     """Truncated SVD of a stream: the leading right singular vectors, without centring, by frequent directions.
 
     ``sklearn.decomposition.TruncatedSVD`` needs all rows at once; this takes them block by block. For a direction
@@ -49,6 +49,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """
 
     _centred = False
+    _kept = ("n_features_in_",)
 
     def __init__(self, n_components: int = 2, *, sketch_size: int | None = None, block_rows: int | None = None) -> None:
         self.n_components = n_components
@@ -92,13 +93,6 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self, "stream_")
         rows: Floats = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
         return rows
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted transformer to a model file, without pickle; :func:`onsketch.load` restores it."""
-        from onsketch.adapters.sklearn.saving import save_transformer
-
-        check_is_fitted(self, "stream_")
-        save_transformer(self, path)
 
     @property
     def components_(self) -> Floats:

@@ -3,95 +3,81 @@
 from __future__ import annotations
 
 import os
+from operator import index
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from onsketch.adapters.options import described, revived
 from onsketch.adapters.sklearn.frames import FrameRows
-from onsketch.core.arrays import require
+from onsketch.core.arrays import Arrays, require
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
 
-_NAMES = ("n_features_in_", "n_iter_")
+
+class Saved:
+    """An estimator or transformer that can be written to a model file."""
+
+    _kept: tuple[str, ...] = ("n_features_in_", "n_iter_")
+    """Fitted attributes that are whole numbers."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
+        check_is_fitted(self)
+        model_file.write(path, "scikit-learn", *_parts(self))
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator."""
-    header, arrays = described(estimator.learner_)
+def _parts(estimator: Any) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a model file."""
     parameters = estimator.get_params(deep=False)
-    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
+    if not isinstance(parameters.get("random_state"), (int, np.integer, type(None))):
         raise OptionError("save: random_state is a generator, which a model file cannot hold; give a whole number.")
     whole: dict[str, Any] = {
         "class": type(estimator).__name__,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
-        "fitted": {name: _plain(getattr(estimator, name)) for name in _NAMES},
-        "learner": header,
+        "fitted": {name: _plain(getattr(estimator, name)) for name in estimator._kept},
     }
+    if hasattr(estimator, "feature_names_in_"):
+        whole["feature_names"] = estimator.feature_names_in_.tolist()
+    if hasattr(estimator, "stream_"):
+        whole["sparse"] = any(hasattr(block, "tocsr") for block in estimator.stream_.waiting)
+        return whole, estimator.stream_.arrays()
     if hasattr(estimator, "classes_"):
         whole["classes"] = {"labels": estimator.classes_.tolist(), "dtype": estimator.classes_.dtype.str}
         if not all(isinstance(label, (str, int, float)) for label in whole["classes"]["labels"]):
             raise OptionError("save: a model file holds classes that are words or numbers; these are neither.")
-    if hasattr(estimator, "feature_names_in_"):
-        whole["feature_names"] = estimator.feature_names_in_.tolist()
     if hasattr(estimator, "_frames"):
         whole["frames"] = estimator._frames.state()
-    if getattr(estimator, "multilabel_", False):
-        whole["multilabel"] = True
-    model_file.write(path, "scikit-learn", whole, arrays)
-
-
-def save_transformer(transformer: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted streaming PCA."""
-    whole: dict[str, Any] = {
-        "class": type(transformer).__name__,
-        "parameters": {name: _plain(value) for name, value in transformer.get_params(deep=False).items()},
-        "n_features": int(transformer.n_features_in_),
-        "sparse": any(hasattr(block, "tocsr") for block in transformer.stream_.waiting),
-    }
-    if hasattr(transformer, "feature_names_in_"):
-        whole["feature_names"] = transformer.feature_names_in_.tolist()
-    model_file.write(path, "scikit-learn", whole, transformer.stream_.arrays())
-
-
-def _transformer(made_by: Any, content: model_file.Content) -> Any:
-    header = content.header
-    try:
-        transformer = made_by(**header["parameters"])
-        width = transformer.n_features_in_ = int(header["n_features"])
-        if "feature_names" in header:
-            transformer.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-        transformer.stream_ = transformer._new_stream(width, bool(header["sparse"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"its header does not describe a transformer of this version ({error!r}).") from None
-    transformer.stream_.restore(content.arrays)
-    return transformer
+    whole["learner"], arrays = described(estimator.learner_)
+    return whole, arrays
 
 
 def from_file(content: model_file.Content) -> Any:
-    """Return the estimator that a model file describes."""
+    """Return the estimator or transformer that a model file describes."""
     from onsketch.adapters.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
-    header = content.header
-    transformers = {"FrequentDirections": FrequentDirections, "SketchedPCA": SketchedPCA}
-    if header.get("class") in transformers:
-        return _transformer(transformers[header["class"]], content)
+    header, kinds = content.header, (FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA)
     try:
-        made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
+        made_by = {kind.__name__: kind for kind in kinds}[header["class"]]
         estimator: Any = made_by(**{name: _restored(value) for name, value in header["parameters"].items()})
-        if made_by is OnlineClassifier:
-            kept = header["classes"]
-            estimator.classes_ = np.array(kept["labels"], dtype=np.dtype(kept["dtype"]))
-            estimator.multilabel_ = bool(header.get("multilabel", False))
-        for name in _NAMES:
-            setattr(estimator, name, int(header["fitted"][name]))
+        for name in estimator._kept:
+            setattr(estimator, name, index(header["fitted"][name]))
         if "feature_names" in header:
             estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        if issubclass(made_by, FrequentDirections):
+            estimator.stream_ = estimator._new_stream(estimator.n_features_in_, bool(header["sparse"]))
+        elif made_by is OnlineClassifier:
+            kept = header["classes"]
+            estimator.classes_ = np.array(kept["labels"], dtype=np.dtype(kept["dtype"]))
         if "frames" in header:
             estimator._frames = FrameRows.from_state(header["frames"])
-        learner = header["learner"]
+        learner = header.get("learner", {})
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
+    if hasattr(estimator, "stream_"):
+        estimator.stream_.restore(content.arrays)
+        return estimator
     estimator.learner_, estimator._parameters = revived(learner, content.arrays), estimator._made_with()
     _check(estimator)
     return estimator

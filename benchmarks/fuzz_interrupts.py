@@ -18,10 +18,12 @@ import random
 import signal
 import statistics
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ import onsketch
 from onsketch import river, sketch, sklearn
 from onsketch.core import state
 from onsketch.errors import OnsketchError
+from onsketch.jobs.training import Plan, Training
 from onsketch.learners.auto.classes import AutoClasses
 from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 
@@ -56,7 +59,7 @@ class Kind(NamedTuple):
 
 def digest(thing: Any) -> str:
     """A hash of the state of a learner, sketch or estimator."""
-    learner = getattr(thing, "learner_", getattr(thing, "_learner", thing))
+    learner = getattr(thing, "learner_", getattr(thing, "_learner", getattr(thing, "learner", thing)))
     arrays = learner._arrays() if hasattr(learner, "_arrays") else state.pack(learner)
     named = getattr(thing, "_names", None), getattr(thing, "classes_", None), getattr(thing, "_codes", None)
     plain = [None if one is None else getattr(one, "of", one) for one in named]
@@ -131,11 +134,35 @@ def kinds() -> Iterator[Kind]:
     yield Kind("River row far longer than others", short, lambda m: m.learn_one({**ROWS[60], "a": 1e9}, True))
     third = _taught(lambda: river.OnlineClassifier("adagrad"), lambda m, rows: _one_by_one(m, rows, CODES % 2))
     yield Kind("River third label", third, lambda m: m.learn_one(ROWS[60], 7))
+    early = _taught(river.OnlineClassifier, lambda m, _: _one_by_one(m, slice(0, 8), SIGNS > 0))
+    yield Kind("River auto new ridges", early, lambda m: m.learn_one(ROWS[8], bool(SIGNS[8] > 0)))
+    for method in ("auto", "adagrad"):
+        yield Kind(f"named model {method}", lambda method=method: _named(method), _learn_named)
 
 
 def _one_by_one(model: Any, rows: slice, y: Any) -> None:
     for k in range(rows.start, rows.stop):
         model.learn_one(ROWS[k], y[k].item())
+
+
+def _named(method: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.csv")
+        lines = [
+            f"{row['a']},{'cook' if row['b'] > 0 else 'clerk'},{'xyz'[code]}"
+            for row, code in zip(ROWS, CODES, strict=True)
+        ]
+        path.write_text("\n".join(["age,job,kind", *lines[:60]]) + "\n")
+        job = Training(Plan([str(path)], method, {}, {"label": "kind"}))
+        for _ in job.run():
+            pass
+        job.save(path.with_suffix(".model"))
+        return onsketch.load(path.with_suffix(".model"))
+
+
+def _learn_named(model: Any) -> None:
+    """Learn two rows of old and two of new classes."""
+    model.learn([{"age": row["a"], "job": "smith"} for row in ROWS[:4]], ["x", "new", "y", "other"])
 
 
 def _other(learner: Any) -> Any:

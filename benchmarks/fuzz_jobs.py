@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 
+import onsketch
+from onsketch import river, sklearn
 from onsketch.cluster import fit
-from onsketch.errors import OnsketchError
+from onsketch.errors import InputError, OnsketchError
 from onsketch.files import model_file
 from onsketch.files.model_file import Content
 from onsketch.jobs.prediction import predict_stream
@@ -76,6 +79,49 @@ def _followed(job: str) -> None:
         assert outcome.text is None or "nan" not in outcome.text
     given = _plan(job)
     training = Training(Plan(given.sources, given.method, reading=given.reading, start="file"))
+    for _ in training.run():
+        pass
+    training.save("again")
+
+
+def _named() -> None:
+    """Use the model of a table from Python."""
+    model, rows = onsketch.load("file"), [{"colour": "red", "size": 0.5}, {"colour": "green", "size": None}]
+    assert len(model.predict(rows)) == 2
+    if model.task.kind != "regression":
+        assert np.isfinite(model.predict_proba(rows)).all()
+    with contextlib.suppress(InputError):  # another task knows other labels
+        model.learn(rows, ["a", "new"])
+    model.save("again")
+    onsketch.load("again").predict(rows)
+
+
+def _estimated(make: Callable[[], Any]) -> None:
+    """An estimator trained on a table."""
+    Path("rows.csv").write_text(TABLE)
+    make().save("model")
+
+
+def _of_frames() -> Any:
+    rows = [line.split(",") for line in TABLE.splitlines()[1:]]
+    table = pandas.DataFrame({"colour": [row[0] or None for row in rows], "size": [float(row[1]) for row in rows]})
+    return sklearn.OnlineClassifier(method="adagrad").fit(table, [row[2] for row in rows])
+
+
+def _of_objects() -> Any:
+    model = river.OnlineClassifier("adagrad")
+    for line in TABLE.splitlines()[1:]:
+        colour, size, label = line.split(",")
+        model.learn_one({"size": float(size), colour or "none": 1.0}, label)
+    return model
+
+
+def _taken_over() -> None:
+    """Predict with the file of an estimator, and go on from it."""
+    for outcome in predict_stream("file", ["rows.csv"], None, {"block_rows": 20, "prefetch": 0}):
+        assert outcome.text is None or "nan" not in outcome.text
+    reading = {"block_rows": 10, "prefetch": 0, "label": "label"}
+    training = Training(Plan(["rows.csv"], "adagrad", reading=reading, start="file"))
     for _ in training.run():
         pass
     training.save("again")
@@ -153,5 +199,9 @@ def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], st
     for job in JOBS:
         yield f"checkpoint of {job}", partial(prepared, partial(_begun, job), partial(_resumed, job), "file")
         yield f"model of {job}", partial(prepared, partial(_begun, job), partial(_followed, job), "model")
+    begun = partial(_begun, "a table")
+    yield "named model", partial(prepared, begun, _named, "model")
+    for name, make in (("of frames", _of_frames), ("of objects", _of_objects)):
+        yield f"estimator {name} taken over", partial(prepared, partial(_estimated, make), _taken_over, "model")
     yield "ledger of a cluster", partial(prepared, partial(_run_begun, 5), partial(_shared_out, None), "target")
     yield "part of a cluster", partial(prepared, partial(_run_begun, 3), partial(_shared_out, None), "target")

@@ -34,6 +34,8 @@ WIDTH, ROWS = 12, 90
 _rng = np.random.default_rng(1)
 DENSE = _rng.normal(size=(ROWS, WIDTH)) * (_rng.random((ROWS, WIDTH)) < 0.6)
 SPARSE = csr_array(DENSE)
+WIDE = csr_array(_rng.normal(size=(ROWS, 500)))
+"""Rows of so many features that ``auto`` keeps a sketch of its metrics."""
 SIGNS = np.sign(DENSE @ _rng.normal(size=WIDTH) + 0.05)
 CODES = _rng.integers(3, size=ROWS)
 
@@ -90,8 +92,13 @@ def _estimators() -> dict[str, Callable[[], Any]]:
 def kinds() -> dict[str, Callable[[], Any]]:
     """Everything that can be saved, by name."""
 
-    def classes(made: Any) -> Any:
-        made.learn(SPARSE[:60], CODES[:60])
+    def classes(made: Any, rows: Any = SPARSE) -> Any:
+        made.learn(rows[:60], CODES[:60])
+        return made
+
+    def sketched(**options: Any) -> Any:
+        made = onsketch.learner("auto", loss="logistic", sketch_size=4, **options)
+        made.learn(WIDE[:60], SIGNS[:60])
         return made
 
     def summary(name: str) -> Any:
@@ -106,6 +113,10 @@ def kinds() -> dict[str, Callable[[], Any]]:
             "one-vs-rest": lambda: classes(OneVersusRest("rfd-son", 3, sketch_size=4)),
             "shared": lambda: classes(SharedSketch("rfd-son", 3, sketch_size=4)),
             "auto classes": lambda: classes(AutoClasses("auto", 3)),
+            "auto classes sketched": lambda: classes(AutoClasses("auto", 3, sketch_size=4), WIDE),
+            "auto classes drifting": lambda: classes(AutoClasses("auto", 3, forget="auto")),
+            "auto sketched": sketched,
+            "auto sketched float32": lambda: sketched(dtype="float32"),
         }
         | {f"sketch {name}": lambda name=name: summary(name) for name in SKETCHES}
         | _estimators()

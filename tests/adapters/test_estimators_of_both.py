@@ -17,6 +17,7 @@ from river import checks
 from sklearn.exceptions import ConvergenceWarning
 
 import onsketch
+from onsketch import river, sklearn
 from onsketch.errors import InputError, OptionError
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE
 from streams import sparse_stream, words
@@ -239,6 +240,18 @@ def test_dates_in_river_rows_and_lazy_targets_are_refused_by_name() -> None:
     y = pl.DataFrame({"y": [0, 1]})
     with pytest.raises(InputError, match="y: a lazy frame"):
         onsketch.sklearn.OnlineClassifier("adagrad").fit([[0.0], [1.0]], y.lazy())
+
+
+def test_integers_beyond_floats_are_refused_and_dates_may_be_classes() -> None:
+    X, y = np.eye(4), [0, 1, 0, 1]
+    for made in (sklearn.OnlineClassifier().fit(X, y), sklearn.SketchedPCA(2).fit(X)):
+        with pytest.raises(ValueError, match="int too large"):
+            made.partial_fit([[10**400, 1, 1, 1]], [1])
+    model = river.OnlineClassifier()
+    days = [np.datetime64("2020-01-01"), np.datetime64("2020-01-02")]
+    for k in range(10):
+        model.learn_one({"a": float(k % 2)}, days[k % 2])
+    assert model.predict_one({"a": 1.0}) == days[1].item()
 
 
 def test_passes_that_end_before_the_score_has_settled_warn() -> None:

@@ -23,6 +23,8 @@ from fuzz_children import run
 
 KINDS = {
     "adagrad": 60, "rfd-son": 60, "ada-ffd": 60, "oja-son": 60, "kons": 60, "shared": 60, "auto classes": 60,
+    "auto sketched": 60, "auto classes sketched": 60, "named model": 60, "estimator of frames taken over": 60,
+    "estimator of objects taken over": 60,
     "sketch FrequentDirections": 60, "sketch Oja": 60, "checkpoint of two classes": 30, "ledger of a cluster": 20,
     "file libsvm": 100, "file vw": 100, "file csv": 100, "file json": 100, "file gzip": 100, "file arrow file": 100,
     "file parquet snappy": 100, "rows for adagrad": 100, "rows for rfd-son": 100, "rows for sketch Oja": 100,

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +105,62 @@ def test_many_classes_and_new_ones(tmp_path: Path) -> None:
     assert model.classes_.tolist()[-1] == "mauve"
     with pytest.raises(InputError, match=r"y: row 1: the label is missing"):
         model.learn(table[:2], ["red", None])
+
+
+def test_a_class_of_a_refused_row_is_not_learned(tmp_path: Path) -> None:
+    table = frame()
+    table["bought"] = np.where(table.job == "cook", "red", np.where(table.age > 50, "green", "blue"))
+    model = onsketch.load(trained(table, tmp_path / "m", method="auto"))
+    bad = table[:2].assign(income=[1.0, 1e200])
+    with pytest.raises(InputError):
+        model.learn(bad[1:], ["mauve"])
+    assert sorted(model.classes_.tolist()) == ["blue", "green", "red"]
+    with pytest.raises(InputError):
+        model.learn(bad, ["mauve", "pink"])
+    assert len(model.classes_) == model.learner.n_classes
+    model.save(tmp_path / "again")
+    again = onsketch.load(tmp_path / "again")
+    assert again.predict_proba(table).shape == (400, len(again.classes_))
+
+
+@pytest.mark.parametrize("method", ["auto", "adagrad"])
+def test_threads_may_share_a_model_while_classes_are_added(tmp_path: Path, method: str) -> None:
+    table = frame().assign(bought=lambda t: np.where(t.job == "cook", "red", np.where(t.age > 50, "green", "blue")))
+    model = onsketch.load(trained(table, tmp_path / "m", method=method))
+    rows = objects(table.drop(columns="bought")[:3])
+    failures: list[BaseException] = []
+    learning = threading.Event()
+
+    def learn() -> None:
+        for k in range(40):
+            model.learn(rows, ["red", f"class {k}", "blue"])
+        learning.set()
+
+    def read(copied: Callable[[], Any]) -> None:
+        while not (learning.is_set() or failures):
+            twin = copied()
+            assert twin.predict_proba(rows).shape == (3, len(twin.classes_)) == (3, twin.learner.n_classes)
+
+    def saved() -> Any:
+        model.save(tmp_path / "saved")
+        return onsketch.load(tmp_path / "saved")
+
+    def noted(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+            learning.set()
+
+    ways = saved, lambda: copy.deepcopy(model), lambda: pickle.loads(pickle.dumps(model))
+    calls = [learn, *(partial(read, way) for way in ways)]
+    threads = [threading.Thread(target=noted, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(model.classes_) == 43
 
 
 def test_numbers_are_predicted(tmp_path: Path) -> None:

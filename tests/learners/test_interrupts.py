@@ -30,6 +30,7 @@ INTERRUPTED = (
     "merge plain rfd-son", "merge plain adagrad", "one-vs-rest adagrad", "shared targets", "auto classes",
     "sketch Oja", "merge FrequentDirections", "scikit-learn targets", "River classes", "River third label",
     "River row far longer than others",
+    "River auto", "River auto new ridges", "named model auto",
 )  # fmt: skip
 
 

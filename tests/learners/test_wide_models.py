@@ -27,6 +27,24 @@ def test_weights_of_a_width_beyond_memory_are_refused_by_name(tmp_path: Path) ->
     assert np.isfinite(values).all()
 
 
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "auto"])
+def test_the_last_feature_that_int64_can_number_survives_a_file(tmp_path: Path, method: str) -> None:
+    learner = onsketch.learner(method)
+    for _ in range(3):
+        learner.learn_one([7, 2**63 - 1], [1.0, 0.5], 1.0)
+    learner.save(tmp_path / "last.model")
+    again = onsketch.load(tmp_path / "last.model")
+    assert again.n_features == 2**63
+    assert again.predict_one([2**63 - 1], [1.0]) == learner.predict_one([2**63 - 1], [1.0]) > 0.0
+
+
+def test_leverages_of_a_width_beyond_memory_are_refused() -> None:
+    learner = onsketch.learner("ons", loss="logistic")
+    learner.learn(np.array([[1.0, 2.0]]), [1.0])
+    with pytest.raises(InputError, match="than this machine has"):
+        learner.leverage(csr_array(([1.0], [0], [0, 1]), shape=(1, 1 << 40)))
+
+
 def test_a_saved_model_of_a_million_features_predicts_as_the_one_that_stayed(tmp_path):
     """Not its bytes: places of rare features that are free may hold other numbers."""
     rng = np.random.default_rng(0)

@@ -6,6 +6,8 @@ import csv
 import datetime as dt
 import io
 import json
+import sys
+import threading
 from decimal import Decimal
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from onsketch.core.errors import InputError
 from onsketch.data import stream
+from onsketch.rows import encoder
 from onsketch.rows.encoder import Encoder, Faults
 from onsketch.rows.names import Names
 from onsketch.rows.schema import Field, Schema, word_of
@@ -323,6 +326,38 @@ def test_a_category_that_recurs_after_the_cache_was_emptied(monkeypatch):
 @given(st.integers(-(10**20), 10**20))
 def test_whole_numbers_are_one_category_whether_written_as_float_or_not(number):
     assert word_of(str(number)) == word_of(f"{number}.0") == word_of(number)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_threads_share_an_encoder_whose_cache_is_emptied(monkeypatch, listed):
+    monkeypatch.setattr(encoder, "MOST_WORDS", 40)
+    fields = (Field("job", "category"), Field("text", "text"), Field("age", "number"))
+    shared = Encoder(Schema(fields) if listed else Schema(extra="learn"))
+    rng = np.random.default_rng(0)
+    rows = [
+        {"job": f"job{rng.integers(200)}", "text": [f"word{k}" for k in rng.integers(300, size=4)], "age": 1.0}
+        for _ in range(1500)
+    ]
+    wanted, failures = [Encoder(shared.schema).object(row) for row in rows], []
+
+    def encode(order):
+        try:
+            for place in order.tolist():
+                assert shared.object(rows[place]) == wanted[place]
+        except BaseException as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=encode, args=(rng.permutation(len(rows)),)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failures == []
 
 
 def test_names_and_words_of_any_length_and_number_take_little_memory(monkeypatch):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +44,7 @@ _KINDS = {
 """Module of each kind of object, whose ``from_file(content)`` rebuilds it."""
 
 
-_MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 """Errors that building an object from inconsistent numbers and names may raise."""
 
 
@@ -82,7 +82,7 @@ def load(path: PathLike) -> Any:
     try:
         training = content.notes.get("training")
         if content.kind in ("learner", "classes") and isinstance(training, dict) and training.get("schema"):
-            return import_module("onsketch.jobs.model").from_content(content)
+            return _built(import_module("onsketch.jobs.model").from_content, content)
         return build(content)
     except ModelFileError as error:
         raise ModelFileError(error.reason, error.field, os.fspath(path)) from None
@@ -92,11 +92,15 @@ def build(content: Content) -> Any:
     """Return the object that a file's content describes."""
     if not isinstance(content.kind, str) or content.kind not in _KINDS:
         raise ModelFileError(f"it holds a {content.kind!r}, which this version does not know.", "kind")
+    return _built(import_module(_KINDS[content.kind]).from_file, content)
+
+
+def _built(make: Callable[[Content], Any], content: Content) -> Any:
     try:
-        return import_module(_KINDS[content.kind]).from_file(content)
+        return make(content)
     except ModelFileError:
         raise
-    except _MISFITS as error:  # what no check has a word for
+    except MISFITS as error:  # what no check has a word for
         raise ModelFileError(f"its content does not fit together ({type(error).__name__}: {error}).") from error
 
 
@@ -137,7 +141,7 @@ def read(path: PathLike) -> Content:
 
     try:
         text, arrays = _read_tensors(name)
-    except (OSError, SafetensorError, *_MISFITS) as error:
+    except (OSError, SafetensorError, *MISFITS) as error:
         why = _as_text(name) or f"not a whole model file; other data, or cut short? ({error})."
         raise ModelFileError(why, None, name) from None
     if text is None:
@@ -178,7 +182,7 @@ def _checked(name: str, text: str, arrays: Arrays) -> Content:
         header = json.loads(text)
         found, version = header["format"], header["version"]
         whole = {"kind", "notes", "sha256"} <= header.keys()
-    except _MISFITS:
+    except MISFITS:
         raise ModelFileError("its header cannot be read.", None, name) from None
     if found != FORMAT:
         raise ModelFileError(

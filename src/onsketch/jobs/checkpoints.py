@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,10 @@ class Resumable:
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need; ``notes`` are added."""
         self._gather_names()
-        self.learner.save(path, {"training": Trained.of(self).state(), **(notes or {})})
+        task = self.task
+        if task is not None and task.many:  # without classes of rows that are yet to be learned
+            task = replace(task, names=(task.names or [])[: self.learner.n_classes])
+        self.learner.save(path, {"training": Trained.of(self, task=task).state(), **(notes or {})})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to resume from here."""

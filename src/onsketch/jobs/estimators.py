@@ -45,6 +45,9 @@ def read_trained(path: model_file.PathLike) -> Content:
         raise OptionError(f"{os.fspath(path)}: {error}") from None
     except ModelFileError as error:
         raise ModelFileError(error.reason, error.field, os.fspath(path)) from None
+    except model_file.MISFITS as error:
+        why = f"its header does not describe an estimator of this version ({error!r})."
+        raise ModelFileError(why, None, os.fspath(path)) from None
 
 
 def as_trained(content: Content) -> Content:
@@ -58,15 +61,12 @@ def as_trained(content: Content) -> Content:
     header, estimator = content.header, content.header.get("class")
     if header.get("fitted", {}).get("multilabel_") or header["learner"] is None:
         raise OptionError(f"a model of several labels to a row, or of none, is for {estimator} alone.")
-    try:
-        columns, names, schema, reading = (_of_frames if content.kind == "scikit-learn" else _of_rows)(header)
-        written = {name: header[name] for name in ("format", "version")}
-        learned = Content(header["learner"]["kind"], {**header["learner"], **written}, content.arrays, {})
-        learner = model_file.build(learned)
-        labels = header["classes"]["labels"] if content.kind == "scikit-learn" and "classes" in header else None
-        labels = header["classes"] if content.kind == "river" and estimator == "OnlineClassifier" else labels
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
+    columns, names, schema, reading = (_of_frames if content.kind == "scikit-learn" else _of_rows)(header)
+    written = {name: header[name] for name in ("format", "version")}
+    learned = Content(header["learner"]["kind"], {**header["learner"], **written}, content.arrays, {})
+    learner = model_file.build(learned)
+    labels = header["classes"]["labels"] if content.kind == "scikit-learn" and "classes" in header else None
+    labels = header["classes"] if content.kind == "river" and estimator == "OnlineClassifier" else labels
     if labels is None and hasattr(learner, "n_classes"):
         raise OptionError(f"a model of several targets is for {estimator} alone.")
     task = _task(labels, hasattr(learner, "n_classes"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, some
 from onsketch.core.probabilities import probabilities
+from onsketch.core.rwlock import Locked
 from onsketch.data.columns import refuse_changed
 from onsketch.data.task import Task
 from onsketch.files import model_file
@@ -44,12 +45,14 @@ def encoder_of(schema: Schema, reading: Mapping[str, Any], names: Names | None =
     return Encoder(schema, bits, missing, names, products_of(reading))
 
 
-class Model:
+class Model(Locked):
     r"""A model that the program, a cluster or the service trained on named columns; :func:`onsketch.load` returns it.
 
     Rows are a data frame (pandas or polars), an Arrow table or batch, a list of dictionaries, or a plain matrix whose
     columns are those of the training. Columns are matched by name: a missing one counts as missing values, with a
     warning; an unknown one is left out, with a warning; one whose type has changed is refused.
+
+    It may be used from several threads: one learns at a time, and any number predict between two calls.
 
     Attributes:
         learner: the learner itself, which takes rows of numbers and returns margins.
@@ -72,6 +75,8 @@ class Model:
     ['yes']
     >>> folder.cleanup()
     """
+
+    reads = ("classes_", "save")
 
     def __init__(self, job: Training) -> None:
         self._job = job
@@ -108,7 +113,10 @@ class Model:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest label of each row, or the number predicted."""
-        return labels_of(self.decision_function(X), self.task, self.loss)
+        check_kind("label", self.task, self.loss)
+        rows = self.rows(X)
+        with self.lock.reading:
+            return labels_of(self.learner.predict(rows), self.task, self.loss)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, (rows, classes), in the order of ``classes_``."""
@@ -128,8 +136,22 @@ class Model:
         if len(labels) != rows.shape[0]:
             raise InputError(f"y: {len(labels)} labels for {rows.shape[0]} rows.")
         weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
-        margins, _, _ = self._job._absorb(rows, self._targets(labels), weights)
-        return labels_of(margins, self.task, self.loss)
+        lock = self.lock
+        with lock.writer, lock.writing:
+            rounds, known = self.learner.rounds, len(self.task.names or [])
+            try:
+                margins, _, _ = self._job._absorb(rows, self._targets(labels), weights)
+            except BaseException:
+                if self.task.many:
+                    self._forget_classes(known if self.learner.rounds == rounds else self.learner.n_classes)
+                raise
+            return labels_of(margins, self.task, self.loss)
+
+    def _forget_classes(self, count: int) -> None:
+        """Keep the first classes only; no row of the others was learned."""
+        while self.learner.n_classes > count:
+            self.learner.drop_class()
+        del (self.task.names or [])[count:]
 
     def save(self, path: model_file.PathLike) -> None:
         """Write the model with its task and schema; the program and the service read it, too."""

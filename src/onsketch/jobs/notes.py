@@ -166,7 +166,7 @@ def _check(trained: Trained) -> None:
 def check_fit(trained: Trained, learner: Any, loss: str) -> None:
     """Refuse notes of a training of another kind of learner."""
     many = hasattr(learner, "n_classes")
-    fits = trained.task.many is many and (not many or learner.n_classes <= len(trained.task.names or []))
+    fits = trained.task.many is many and (not many or learner.n_classes == len(trained.task.names or []))
     require(fits, "its notes are of another kind of model", "notes.training.task")
     for name in ("progress", "held_out", "judge", "held_out_judge"):
         part = getattr(trained, name)

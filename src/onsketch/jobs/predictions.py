@@ -33,6 +33,8 @@ def check_kind(kind: str, task: Task, loss: str) -> None:
         raise OptionError(f"kind={kind!r}: expected margin, probability or label.", kind=kind)
     if kind == "probability" and not probable(task, loss):
         raise OptionError(f"probabilities need a model of classes with logistic loss; this one has {loss} loss.")
+    if task.many and not task.names:
+        raise OptionError("the model has learned no row yet, so that it knows no class to predict.")
 
 
 def default_kind(task: Task) -> str:

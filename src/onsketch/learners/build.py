@@ -100,7 +100,9 @@ def from_file(content: Content) -> Learner:
         given = from_json(header["options"])
         options = resolve(method.name, method.concerns, method.defaults, given)
         width = operator.index(header["n_features"])
-        require(0 <= width < 1 << 63 and (options.n_features in (None, width)), "its width is impossible", "n_features")
+        require(
+            0 <= width <= 1 << 63 and (options.n_features in (None, width)), "its width is impossible", "n_features"
+        )
         made_by = class_of(method, options)
         known = options if options.n_features is not None else replace(options, n_features=width or None)
         require_room(made_by.room(method, known), content.arrays, "sketch_size or n_features")

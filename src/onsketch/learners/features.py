@@ -291,7 +291,7 @@ class FeatureMap:
         stride = self.count // _SAMPLE + 1
         _, bits = np.frexp(np.maximum(self.features[::stride], 0).astype(np.float64))  # n bits: below 2^n
         below = stride * np.cumsum(np.bincount(bits, minlength=32))[:32]
-        sizes = np.append(1 << np.arange(32), self.features.max(initial=0) + 1)
+        sizes = np.append(1 << np.arange(32), self.features.max(initial=0) + 1.0)
         below = np.append(below, self.count)
         return int(sizes[below * _SPARSEST >= sizes].max(initial=self._listed.size))
 

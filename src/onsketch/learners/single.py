@@ -79,12 +79,14 @@ class RowPlan(NamedTuple):
     """Returns True while the learner has the arrays that the stages are for."""
     finish: Callable[[float], float] | None = None
     """Converts what the stages write to the clipped margin."""
+    settle: Callable[[], Any] = lambda: None
+    """Does what the stages have asked for, if anything; called after them, also if a signal's handler raises then."""
 
     def then(self, inner: RowPlan, finish: Callable[[float], float] | None) -> RowPlan:
         """These stages followed by those of an inner learner."""
         first, outer, within = inner.finish, self.same, inner.same
         both = finish or first if first is None or finish is None else lambda margin: finish(first(margin))
-        return RowPlan([*self.steps, *inner.steps], lambda: outer() and within(), both)
+        return RowPlan([*self.steps, *inner.steps], lambda: outer() and within(), both, inner.settle)
 
 
 @cache
@@ -162,16 +164,21 @@ class PreparedRow:
         assert chain is not None
         if not plan.same():
             return None
-        if width <= self._width:
-            done = chain()
-        else:
-            learner = self._learner
-            before, learner._width = learner._width, max(width, learner._width)
-            done = chain()
-            if done:
-                self._width = width
+        try:
+            if width <= self._width:
+                done = chain()
             else:
-                learner._width = before
+                learner = self._learner
+                before, learner._width = learner._width, max(width, learner._width)
+                done = chain()
+                if done:
+                    self._width = width
+                else:
+                    learner._width = before
+            plan.settle()
+        except BaseException:  # of a signal's handler, also in the middle of it
+            plan.settle()
+            raise
         if not done:
             return None
         margin: float = self._out[0]

@@ -174,7 +174,7 @@ def weight_of(word: str) -> int:
 class Hashes:
     """Map from names of features to hashed columns of X, with a cache of words.
 
-    A full cache is emptied. The dictionaries of listed columns stay the same objects then.
+    A full cache is emptied, also by other threads. The dictionaries of listed columns stay the same objects then.
     """
 
     def __init__(self, bits: int, names: Names | None, listed: Iterable[str]) -> None:
@@ -209,34 +209,33 @@ class Hashes:
 
     def known(self, column: str, texts: bool = False) -> dict[str, int]:
         """Return the hashes of the categories of a column seen so far, or those of the words of its texts."""
-        key = column, texts
-        if key not in self._known:
+        found = self._known.get((column, texts))
+        if found is None:
             self.take(weight_of(column))
-            self._known[key] = {}
-        return self._known[key]
+            found = self._known.setdefault((column, texts), {})
+        return found
 
     def take(self, room: int) -> None:
         """Take room in the cache, which is emptied first if it is full."""
         self._room -= room
         if self._room < 0:
-            for known in self._known.values():  # in place: steps hold them
+            for known in list(self._known.values()):  # in place: steps hold them
                 known.clear()
             for column in list(islice(self._known, self._listed, None)):
-                del self._known[column]
+                self._known.pop(column, None)
             self.plans.clear()
             self.columns.clear()
             self._room = MOST_WORDS
 
-    def learn(self, column: str, words: Sequence[str], texts: bool = False) -> dict[str, int]:
-        """Hash words of a column, remember and name them; return the hashes of the column that are known."""
+    def learn(self, column: str, words: Sequence[str], texts: bool = False) -> list[int]:
+        """Hash words of a column, remember and name them; return the hashes."""
         self.take(sum(map(weight_of, words)))
-        slots = self.of(words, column).tolist()
-        known = self.known(column, texts)
-        known.update(zip(words, slots, strict=True))
+        slots: list[int] = self.of(words, column).tolist()
+        self.known(column, texts).update(zip(words, slots, strict=True))
         if self.names is not None:
             for slot, word in zip(slots, words, strict=True):
                 self.names.add(slot, f"{column}={word}")
-        return known
+        return slots
 
     def _hashed(self, texts: list[bytes], prefix: bytes) -> Whole:
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
@@ -323,6 +322,10 @@ class Encoder:
             self._steps += (
                 [(None, _numbers_together(plans))] if together else [(plan.name, plan.step) for plan in plans]
             )
+
+    def __reduce__(self) -> tuple[type[Encoder], tuple[Any, ...]]:
+        """Copies and pickles start with an empty memory of words."""
+        return Encoder, (self.schema, self.hashes.mask.bit_length(), self.missing, self.names, self.pairs)
 
     def _plan(self, field: Field, place: int) -> _Plan:
         hashes, name = self.hashes, field.name
@@ -632,7 +635,9 @@ def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             if isinstance(value, (Mapping, list, tuple)):
                 raise CellError(name, _not_a(value, "category"))
             word = word_of(value)
-            slot = known[word] if word in known else hashes.learn(name, [word])[word]
+            slot = known.get(word)
+            if slot is None:
+                (slot,) = hashes.learn(name, [word])
         indices.append(slot)
         values.append(1.0)
         return None
@@ -687,12 +692,11 @@ def _bag(hashes: Hashes, field: Field, text: str) -> tuple[list[int], list[float
     known, tokens = hashes.known(field.name, texts=True), [token.lower() for token in tokens_of(text)]
     if field.form == PAIRS:
         tokens += [f"{one} {two}" for one, two in pairwise(tokens)]
-    fresh = [token for token in dict.fromkeys(tokens) if token not in known]
+    found: dict[str, Any] = {token: known.get(token) for token in tokens}
+    fresh = [token for token, slot in found.items() if slot is None]
     if fresh:
-        known = hashes.learn(field.name, fresh, texts=True)
-        if any(token not in known for token in tokens):  # the memory was emptied
-            known = hashes.learn(field.name, tokens, texts=True)
-    counted = Counter(map(known.__getitem__, tokens))
+        found.update(zip(fresh, hashes.learn(field.name, fresh, texts=True), strict=True))
+    counted = Counter(map(found.__getitem__, tokens))
     slots = sorted(counted)
     return slots, [float(counted[slot]) for slot in slots]
 

@@ -20,6 +20,7 @@ from onsketch.adapters.options import (
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError, UpdateError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.core.matrices import sound
 from onsketch.core.probabilities import of_two, probabilities
 from onsketch.learners.base import Learner
@@ -92,11 +93,14 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             return
         plain = w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)) and isinstance(learner, Learner)
         kept = self._first_rows
-        if plain and self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
-            if kept is not None:
-                kept.append((dict(x), y))
-                self._spend(len(x))
+        if plain and kept is None and self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
             return
+        if plain and kept is not None:
+            with uninterrupted:
+                if self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
+                    kept.append((dict(x), y))
+                    self._spend(len(x))
+                    return
         with self._names.learning(self._rounds):
             self._learn(self._names.row(x, learn=True), [y], as_weights([w], 1))
 
@@ -144,14 +148,14 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     def _learn_classes(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
         """Learn the rows up to the first of a new class, add that class, and continue."""
-        starts = [0]
+        labels, starts = list(map(_plain, labels)), [0]
         if any(label not in self._codes for label in labels):
             first = {label: row for row, label in reversed(list(enumerate(labels))) if label not in self._codes}
             starts = sorted({0, *first.values()})
         for start, stop in zip(starts, [*starts[1:], rows.count], strict=True):
             newcomer = labels[start] not in self._codes
             if newcomer:
-                self._codes[_plain(labels[start])] = self._learner.add_class()
+                self._codes[labels[start]] = self._learner.add_class()
             part = rows if stop - start == rows.count else rows.part(start, stop)
             before = self._learner.rounds
             try:
@@ -160,7 +164,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             except BaseException as error:
                 if newcomer and self._learner.rounds == before:  # its first row was refused
                     self._learner.drop_class()
-                    del self._codes[_plain(labels[start])]
+                    del self._codes[labels[start]]
                 if isinstance(error, UpdateError) and start:
                     raise UpdateError(error.where, start + error.row) from None
                 raise

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.core.matrices import sound
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
@@ -64,7 +65,7 @@ class FeatureNames(Numbers):
         try:
             row.put(map(numbers.__getitem__, x), count, sort=True)
         except KeyError:  # new names: they are forgotten if the row is not learned
-            with self.entering:
+            with uninterrupted, self.entering:
                 known, margin = len(numbers), None
                 try:
                     self._enter([name for name in x if name not in numbers])

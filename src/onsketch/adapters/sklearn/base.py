@@ -16,7 +16,14 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from onsketch.adapters.options import CHUNK, Held, differs, learner_options, merged, refuse_other
-from onsketch.adapters.sklearn.frames import FrameRows, check_missing, columns_with_gaps, named, needs_encoding
+from onsketch.adapters.sklearn.frames import (
+    FrameRows,
+    check_missing,
+    columns_with_gaps,
+    named,
+    needs_encoding,
+    validated,
+)
 from onsketch.adapters.sklearn.saving import Saved
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.interrupts import uninterrupted
@@ -71,7 +78,7 @@ class OnlineEstimator(Held, Saved, BaseEstimator):  # type: ignore[misc]
         X, y = named(X), named(y, "y")
         table = self._table(X, first)
         if table is None:
-            given: tuple[Any, Any] = validate_data(self, sound(X), y, reset=first, **how)
+            given: tuple[Any, Any] = validated(self, sound(X), y, reset=first, **how)
             return given
         validate_data(self, X, skip_check_array=True, reset=first)
         if not hasattr(self, "_frames"):
@@ -272,7 +279,7 @@ class OnlineEstimator(Held, Saved, BaseEstimator):  # type: ignore[misc]
         X = named(X)
         table = self._table(X, first=False)
         if table is None:
-            return validate_data(self, sound(X), accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+            return validated(self, sound(X), accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._frames.rows(table, self.missing, learn=False)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.utils.validation import validate_data
 
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data.arrow import schema_of
@@ -24,6 +25,14 @@ MISSING = ("auto", "error", "zero", "indicate")
 
 BITS = 31
 """Bits of the hashes that identify features: 100,000 features have two collisions."""
+
+
+def validated(estimator: Any, *data: Any, **checks: Any) -> Any:
+    """Return data after scikit-learn's checks."""
+    try:
+        return validate_data(estimator, *data, **checks)
+    except OverflowError as error:  # a whole number of hundreds of digits
+        raise InputError(f"X: {error}.") from None
 
 
 class FrameRows:

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from onsketch.adapters.sklearn.frames import validated
 from onsketch.adapters.sklearn.saving import Saved
 from onsketch.adapters.sklearn.streaming import LeadingDirections
 from onsketch.core.matrices import sound
@@ -65,7 +66,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Save
         return self._take_in(X, first=not hasattr(self, "stream_"))
 
     def _take_in(self, X: Any, *, first: bool) -> Self:
-        X = validate_data(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=first)
+        X = validated(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=first)
         if first:
             self.stream_ = self._new_stream(X.shape[1], hasattr(X, "tocsr"))
         self.stream_.update(X)
@@ -83,7 +84,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Save
     def transform(self, X: Any) -> Floats:
         """Return the coordinates of these rows along the components, (rows, n_components)."""
         check_is_fitted(self, "stream_")
-        X = validate_data(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validated(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=False)
         components = self.components_
         with np.errstate(over="ignore", invalid="ignore"):
             return finite(np.asarray(X @ components.T) - self.mean_ @ components.T)

@@ -119,6 +119,7 @@ class Core:
             self.state = states.grow(self.state, slots=self.map.count + 1)
         longest = int(np.diff(indptr).max(initial=0))
         done, count = 0, len(labels)
+        self.keep_up()  # what an interrupted call has left
         while done < count:
             room = min(2 * longest + 2 * int(self.state.running[RUN.listed]), longest + len(self.state.places)) + 2
             self._prepare(slots[indptr[done] : indptr[done + 1]], room)
@@ -276,6 +277,7 @@ class Core:
         require(run[RUN.classes] <= have["classes"], "it counts more classes than it has", "running")
         require(run[RUN.seen] == seen and have["slots"] > seen, "features are not as many as it counts", "running")
         width, table = have["width"], state.table
+        require(run[RUN.status] < RIDGES or not width, "its sketch waits for what exact metrics need", "running")
         places, touched = (int(table.clock[at]) for at in (CLOCK.seen, CLOCK.touched))
         require(width in (0, 2 * self.directions), "its sketch has another size")
         require(0 <= run[RUN.rows] < max(width, 1), "its sketch has impossible counts")
@@ -283,6 +285,7 @@ class Core:
         require_within(state.listed[: int(run[RUN.listed])], 1, seen, "state.listed")
         require_within(run[[RUN.fade, RUN.thin]], 1e-13, 1.0, "state.running")
         require_within(run[RUN.heaviest], 1.0, 1e51, "state.running")
+        require_within(run[RUN.common], -750.0, 750.0, "state.running")  # the logarithm of a number
         require_within(run[[RUN.norm, RUN.used, RUN.wide]], 0.0, 1e100, "state.running")
         require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS,
                                        scaling.CHANGES]],
@@ -372,13 +375,10 @@ class AutoLearner(Learner):
             steps.append(Step(Prepared(learn_rows, *parts, row.label, row.weight, out), 1))
         else:
             steps.append(Step(Prepared(predict_rows, *parts, out)))
-
-        def kept_up(margin: float) -> float:
-            core.keep_up()
-            return margin
-
         return RowPlan(
-            steps, lambda: core.state is state and run[RUN.listed] <= listed and same(), kept_up if learn else None
+            steps,
+            lambda: core.state is state and run[RUN.listed] <= listed and same(),
+            settle=core.keep_up,
         )
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:

@@ -176,6 +176,7 @@ class DenseLearner(Learner):
     def _leverage(self, rows: Rows) -> Array:
         known = self._iterate.weights.size
         width = max(known, rows.n_features + self._constant)
+        refuse_beyond_memory(width, f"leverage: rows of {width:,} features")
         leverages = [np.empty(0)]
         for X in self._blocks(rows, width):
             if self.options.diagonal:

@@ -71,7 +71,7 @@ class OnlineEstimator(Held):
         """Take in what another estimator has learned from other rows; in place, the other is left as it was.
 
         Both need the same parameters; features and classes may have appeared in any order. Named methods need
-        ``scaling="none"``, and many classes ``multiclass="one-vs-rest"``.
+        ``scaling="none"``, and many classes the method "auto" or ``multiclass="one-vs-rest"``.
         """
         names = signature(type(self)).parameters
         mine, theirs = ({name: vars(one).get(name) for name in names} for one in (self, other))

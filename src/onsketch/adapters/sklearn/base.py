@@ -161,7 +161,7 @@ class OnlineEstimator(Held, Saved, BaseEstimator):  # type: ignore[misc]
         """Take in what another estimator has learned from other rows; in place, the other is left as it was.
 
         Both need the same parameters, columns and classes. Named methods need ``scaling="none"``, and many classes
-        ``multiclass="one-vs-rest"``; other learners are refused with the reason.
+        the method "auto" or ``multiclass="one-vs-rest"``; other learners are refused with the reason.
         """
         for one in (self, other):
             check_is_fitted(one, "learner_")

@@ -75,8 +75,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the labels, sorted.
-        coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods, nor for
-            the multinomial ``auto``, whose probabilities are a pool of several.
+        coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods. Those of
+            the multinomial ``auto`` are its linear part for rows of typical length.
         learner_: the learner itself (:class:`onsketch.Learner`, or one of :mod:`onsketch.learners.multiclass`).
         encoded_names_: the name of each weight.
         multilabel_: True if rows have several labels.

@@ -115,8 +115,8 @@ class Core:
     def learn(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
         """Learn rows that the map has translated; returns how many."""
         indptr, slots, values = slotted
-        if self.map.count >= len(self.state.places):
-            self.state = states.grow(self.state, slots=self.map.count + 1)
+        if self.map.room >= len(self.state.places):
+            self.state = states.grow(self.state, slots=self.map.room + 1)
         longest = int(np.diff(indptr).max(initial=0))
         done, count = 0, len(labels)
         self.keep_up()  # what an interrupted call has left

@@ -129,7 +129,7 @@ class FirstOrderLearner(SparseLearner):
                 f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
                 "use lazy-adam, which moves those of the row only."
             )
-        if self._map.count > len(self._state.table):
+        if self._map.room > len(self._state.table):
             self._state = state.grow(self._state, slots=self._map.room)
 
     @property

@@ -136,7 +136,7 @@ class RowScales:
 
     def _grow(self) -> None:
         have = len(self._features)
-        if self._map.count > have:
+        if self._map.room > have:
             fresh = np.empty((self._map.room, 3))
             fresh[:have], fresh[have:] = self._features, self._others[HELD]  # zeros, unless scales are held
             self._features = fresh

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class _Plain:
     """The part of Rich's console that the program uses, as plain lines and without importing Rich."""
 
-    is_terminal = False
+    is_terminal = quiet = False
 
     def print(self, text: str = "", soft_wrap: bool = True) -> None:
         """A line."""
@@ -35,13 +35,15 @@ class _Plain:
 class _Silent(_Plain):
     """Prints nothing."""
 
+    quiet = True
+
     def print(self, text: str = "", soft_wrap: bool = True) -> None:
         """Do nothing."""
 
 
-def out(json_file: Path | None = None) -> Console:
-    """Return the console of standard output, silent if ``--json -`` writes there; Rich respects NO_COLOR."""
-    if str(json_file) == "-":
+def out(*files: Path | str | None, quiet: bool = False) -> Console:
+    """Return the console of standard output, quiet if one of the files is ``-``; Rich respects NO_COLOR."""
+    if quiet or "-" in map(str, files):
         return cast("Console", _Silent())
     if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
         return cast("Console", _Plain())

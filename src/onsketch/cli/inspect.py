@@ -90,7 +90,15 @@ def inspect(
             write_weights(weights, listed)
             console.print(f"\n{len(listed):,} weights written to {weights}", soft_wrap=True)
         if json_file is not None:
-            _write_json(json_file, facts, content, listed[: max(top, 1000)])
+            training = content.notes.get("training") or {}
+            document = {
+                "kind": content.kind,
+                "facts": dict(facts),
+                "options": content.header.get("options"),
+                "training": {name: value for name, value in training.items() if name not in ("names", "judge")},
+                "weights": [one._asdict() for one in listed[: max(top, 1000)]],
+            }
+            write_json(json_file, document)
 
 
 def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
@@ -148,17 +156,6 @@ def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
         return weights_of(learner, classes, trained.names, scales)
     except OptionError:
         return []
-
-
-def _write_json(path: Path, facts: list[tuple[str, str]], content: Any, listed: list[Any]) -> None:
-    document = {
-        "kind": content.kind,
-        "facts": dict(facts),
-        "options": content.header.get("options"),
-        "training": {k: v for k, v in (content.notes.get("training") or {}).items() if k not in ("names", "judge")},
-        "weights": [one._asdict() for one in listed],
-    }
-    write_json(path, document)
 
 
 def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onsketch.cli.console import err, errors_in_one_line, out, print_rows
-from onsketch.cli.declaring import FOLDER, as_list, command, flag, option
+from onsketch.cli.declaring import FOLDER, as_list, command, flag, option, refuse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from onsketch.experiments.outcome import Outcome
     from onsketch.experiments.running import Bench
     from onsketch.experiments.streams import Sources
-
-_EFFORTS = ("quick", "short", "full")
 
 
 @command()
@@ -32,8 +30,18 @@ _EFFORTS = ("quick", "short", "full")
     callback=as_list,
 )
 @flag("--quick", help="Tiny sizes: a few minutes for everything.")
-@option("--effort", help="quick; short: smaller grids, hours; full: the papers' sizes.")
-@option("--data", type=FOLDER, show_default="the cache", help="Folder of data sets ('onsketch data' gets them).")
+@option(
+    "--effort",
+    type=click.Choice(("quick", "short", "full")),
+    metavar="WORD",
+    help="quick; short: smaller grids, hours; full: the papers' sizes.",
+)
+@option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    show_default="the cache",
+    help="Folder of data sets ('onsketch data' gets them).",
+)
 @option(
     "--out",
     "target",
@@ -43,7 +51,10 @@ _EFFORTS = ("quick", "short", "full")
 )
 @option("--jobs", type=click.IntRange(1), default=1, help="Runs at a time, each in its own process.")
 @option(
-    "--networks", type=FOLDER, show_default="cnn/runs.jsonl under --out", help="Runs of benchmarks/torch_cnn_study.py."
+    "--networks",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    show_default="cnn/runs.jsonl under --out",
+    help="Runs of benchmarks/torch_cnn_study.py.",
 )
 def reproduce(
     names: list[str], quick: bool, effort: str | None, data: Path | None, target: Path, jobs: int,
@@ -53,25 +64,17 @@ def reproduce(
 
     Each run is stored as a file under --out, so that a stopped command continues where it was.
     """
+    refuse((quick and effort not in (None, "quick"), "give this or --quick", "--effort"))
     with errors_in_one_line():
         # One thread each for linear algebra: times are those of the thread that learns.
         for library in ("OMP", "OPENBLAS", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-        from onsketch.core.errors import OptionError
         from onsketch.experiments.streams import Sources
 
-        if quick and effort not in (None, "quick"):
-            raise OptionError(f"--quick and --effort {effort}: give one of them.")
-        wanted = "quick" if quick else (effort or "full")
-        if wanted not in _EFFORTS:
-            raise OptionError(f"--effort {wanted}: it is one of {', '.join(_EFFORTS)}.")
-        if data is not None and not data.is_dir():
-            raise OptionError(f"--data {data}: there is no such folder.")
-        if networks is not None and not networks.is_file():
-            raise OptionError(f"--networks {networks}: there is no such file.")
         if names == ["list"]:
             _list(out(), data)
         else:
+            wanted = "quick" if quick else effort or "full"
             _run(names, wanted, Sources(data, networks or target / "cnn" / "runs.jsonl"), target, jobs)
 
 
@@ -110,10 +113,20 @@ def _outcomes(
     experiments: list[Experiment], bench: Bench, options: str, target: Path
 ) -> list[tuple[Experiment, Outcome]]:
     """Run all experiments; print and save each as soon as it is finished."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     from onsketch.experiments.outcome import made
 
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     outcomes = {}
-    with _progress() as bar:
+    with Progress(TextColumn("{task.description}"), *columns, console=err(), speed_estimate_period=600.0) as bar:
         tasks = {experiment.name: bar.add_task(experiment.name, total=None) for experiment in experiments}
         for experiment in bench.run_all(
             experiments, lambda experiment, done, total: bar.update(tasks[experiment.name], completed=done, total=total)
@@ -128,22 +141,6 @@ def _outcomes(
             outcomes[experiment.name] = outcome
             _tell(out(), experiment, outcome)
     return [(experiment, outcomes[experiment.name]) for experiment in experiments if experiment.name in outcomes]
-
-
-def _progress() -> Any:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=err(), speed_estimate_period=600.0,
-    )  # fmt: skip
 
 
 def _tell(console: Console, experiment: Experiment, outcome: Outcome) -> None:

@@ -23,10 +23,6 @@ def _known(ctx: click.Context, parameter: click.Parameter, name: str | None) -> 
     return None if name is None else known_method(name)
 
 
-def _milliseconds(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
-    return value / 1000.0
-
-
 def _one(switches: str, field: str, sentence: str, default: Any = None, *, group: str = "wish", **more: Any) -> Option:
     """Create an option whose value is a field of the record ``group``: Wish, Settings or Limits."""
     panels = {"settings": "Durability", "limits": "Limits"}
@@ -60,7 +56,7 @@ _SERVED = (
     _one("--durability", "durability", "none, batch (one fsync for all waiting requests) or row.", "batch",
          group="settings"),
     _one("--commit-delay", "delay", "Milliseconds to gather rows before an fsync.", 0.0, type=_SECONDS,
-         callback=_milliseconds, group="settings"),
+         callback=lambda context, option, value: value / 1000.0, group="settings"),
     _one("--snapshot-every", "snapshot_rows", "Write a snapshot and cut the log.", 100_000, type=_COUNT,
          metavar="ROWS", group="settings"),
     _one("--queue", "queue_rows", "Rows that may wait; more get 503.", 100_000, type=_COUNT, metavar="ROWS",

@@ -65,9 +65,11 @@ def sketch(
             keeping = {"cluster": cluster, "checkpoint": checkpoint, "resume": resume}
             summary, skipped = _on_cluster(console, files, reading, kind, size, n_features, keeping)
         else:
-            found = _sketched(files, reading, kind, size, n_features, whole=save is not None)
-            summary, skipped, interrupted, seen = found
-        _tell_skipped(console, skipped)
+            rows = Rows(files, reading)
+            summary, interrupted, seen = _sketched(rows, kind, size, n_features, whole=save is not None)
+            skipped = rows.skipped
+        if skipped:
+            console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
         if save is not None:
             summary.save(save)
         _show(console, summary, size)
@@ -76,11 +78,36 @@ def sketch(
         if report is not None:
             from onsketch.report.sketches import sketch_page
 
-            error = None if merge or cluster is not None or interrupted else _measured(files, reading, summary, seen)
+            whole = not (merge or cluster is not None or interrupted)
+            error = _measured(Rows(files, reading), summary, seen) if whole else None
             page = sketch_page(", ".join(files), summary, seen.names, seen.live, seen.energy, error)
             write_page(console, report, page)
     if interrupted:
         leave(summary.n_rows, "this is the sketch of those")
+
+
+class Rows:
+    """The rows of files that can be sketched, block by block; the others are counted."""
+
+    def __init__(self, files: list[str], reading: dict[str, Any]) -> None:
+        self.files, self.reading = files, {"everyday": True, "unlabelled": True, **reading}
+        self.skipped = 0
+        """Bad lines, and rows too long to be squared."""
+        self.names: Mapping[int, str] = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        from onsketch.data import stream
+        from onsketch.data.usable import usable
+
+        passed_over = 0
+        with stream(self.files, **self.reading) as blocks:
+            try:
+                for block in between_blocks(blocks):
+                    kept = usable(block, self.reading.get("on_error") == "skip")
+                    passed_over += kept.passed_over
+                    yield kept.X
+            finally:
+                self.skipped, self.names = blocks.skipped + passed_over, dict(blocks.names)
 
 
 class Seen(NamedTuple):
@@ -96,85 +123,65 @@ MOST_MEASURED = 20_000_000
 """Values of rows that are read once more, to measure the error of a sketch."""
 
 
-def _measured(files: list[str], reading: dict[str, Any], summary: Any, seen: Seen) -> float | None:
+def _measured(rows: Rows, summary: Any, seen: Seen) -> float | None:
     """The error of a sketch, where the rows can be read again and fit into memory."""
     from scipy.sparse import csr_array, vstack
 
-    from onsketch.data import stream
-    from onsketch.data.usable import usable
     from onsketch.jobs.plans import rereadable
     from onsketch.sketches.rows import widened
     from onsketch.sketches.study import spectral_error
 
-    if not rereadable(files):
+    if not rereadable(rows.files):
         return None
     parts, held = [], 0
-    with stream(files, **{"everyday": True, "unlabelled": True, **reading}) as blocks:
-        for block in blocks:
-            rows = csr_array(widened(usable(block, reading.get("on_error") == "skip").X, seen.width))
-            held += rows.nnz
-            if held > MOST_MEASURED:
-                return None
-            parts.append(rows if seen.live is None else rows[:, seen.live])
-    return spectral_error(csr_array(vstack(parts)), summary)
+    for X in rows:
+        parts.append(csr_array(widened(X, seen.width)))
+        held += parts[-1].nnz
+        if held > MOST_MEASURED:
+            return None
+    A = csr_array(vstack(parts))
+    return spectral_error(A if seen.live is None else A[:, seen.live], summary)
 
 
-def _sketched(
-    files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None, whole: bool
-) -> tuple[Any, int, bool, Seen]:
-    """Sketch the files; return the sketch, lines and rows skipped, True after Ctrl-C, and facts for a page.
+def _sketched(rows: Rows, kind: str, size: int, n_features: int | None, whole: bool) -> tuple[Any, bool, Seen]:
+    """Sketch the rows; return the sketch, True after Ctrl-C, and facts for a page.
 
     A sketch that is saved has the width of the rows, to be merged with others; else only columns that occur are kept.
     """
     import numpy as np
 
     from onsketch.core.errors import OptionError
-    from onsketch.data import stream
-    from onsketch.data.usable import refuse_nothing, usable
+    from onsketch.data.usable import refuse_nothing
     from onsketch.jobs.plans import rereadable
-
-    live = None
-    reading = {"everyday": True, "unlabelled": True, **reading}
     from onsketch.sketches.named import make
     from onsketch.sketches.rows import widened
 
+    live = None
     if n_features is None:
-        if not rereadable(files):
+        if not rereadable(rows.files):
             raise OptionError(
                 "standard input and pipes can be read once only; say how wide the rows are: --n-features."
             )
-        met: list[Any] = []
-        with stream(files, **reading) as blocks:
-            for block in blocks:
-                n_features = max(n_features or 0, block.rows.shape[1])
-                if not whole and hasattr(block.rows, "indices"):
-                    met = [np.unique(np.concatenate([*met, block.rows.indices]))]
+        for X in rows:
+            n_features = max(n_features or 0, X.shape[1])
+            if not whole and hasattr(X, "indices"):
+                live = np.unique(X.indices if live is None else np.concatenate([live, X.indices]))
         if not n_features:
-            refuse_nothing(files, blocks.skipped, "sketched")
-        live = met[0] if met else None
-    width = n_features if live is None else max(live.size, 1)
-    summary, passed_over, interrupted, energy = make(kind, width, size), 0, False, 0.0
-    with stream(files, **reading) as blocks:
-        try:
-            for block in between_blocks(blocks):
-                kept = usable(block, reading.get("on_error") == "skip")
-                passed_over += kept.passed_over
-                rows = widened(kept.X, n_features)
-                energy += float((rows.data**2 if hasattr(rows, "indptr") else rows**2).sum())
-                summary.update(rows if live is None else rows.tocsr()[:, live])
-        except KeyboardInterrupt:
-            interrupted = True
+            refuse_nothing(rows.files, rows.skipped, "sketched")
+    summary = make(kind, n_features if live is None else max(live.size, 1), size)
+    interrupted, energy = False, 0.0
+    try:
+        for X in rows:
+            wide = widened(X, n_features)
+            energy += float((wide.data**2 if hasattr(wide, "indptr") else wide**2).sum())
+            summary.update(wide if live is None else wide.tocsr()[:, live])
+    except KeyboardInterrupt:
+        interrupted = True
     if not summary.n_rows:
         if interrupted:
             leave(0)
-        refuse_nothing(files, blocks.skipped + passed_over, "sketched")
-    seen = Seen(energy, live, n_features, dict(blocks.names))
-    return summary, blocks.skipped + passed_over, interrupted, seen
-
-
-def _tell_skipped(console: Console, skipped: int) -> None:
-    if skipped:
-        console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
+        refuse_nothing(rows.files, rows.skipped, "sketched")
+    return summary, interrupted, Seen(energy, live, n_features, rows.names)
 
 
 def _on_cluster(
@@ -187,12 +194,12 @@ def _on_cluster(
     keeping: dict[str, Any],
 ) -> tuple[Any, int]:
     """The sketch, and how many lines and rows were skipped."""
-    from onsketch.cli.clusters import watching
+    from onsketch.cli.progress import watching
     from onsketch.jobs.cluster import Status
     from onsketch.jobs.cluster import sketch as sketch_on_cluster
 
     skipped = 0
-    with watching(console, quiet=False) as show:
+    with watching(console) as show:
 
         def watch(status: Status) -> None:
             nonlocal skipped
@@ -232,32 +239,24 @@ def _show(console: Console, summary: Any, size: int) -> None:
 def _compare(console: Console, files: list[str], reading: dict[str, Any], errors: str, report: Path | None) -> None:
     import numpy as np
 
-    from onsketch.data import stream
     from onsketch.data.block import stacked
-    from onsketch.data.usable import refuse_nothing, usable
+    from onsketch.data.usable import refuse_nothing
     from onsketch.sketches.study import COMPARED, error_bounds, study
 
     try:
         sizes = [int(part) for part in errors.split(",")]
     except ValueError:
         raise click.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
-    passed_over = 0
-
-    def rows() -> Iterator[Any]:
-        nonlocal passed_over
-        for block in blocks:
-            kept = usable(block, reading.get("on_error") == "skip")
-            passed_over += kept.passed_over
-            yield kept.X, kept.y, None
-
-    with stream(files, **{"everyday": True, "unlabelled": True, **reading}) as blocks:
-        X, _, _ = stacked(rows())
+    rows = Rows(files, reading)
+    X, _, _ = stacked((part, np.empty(part.shape[0]), None) for part in rows)
     live = np.unique(X.indices)
     width, X = X.shape[1], X[:, live]  # columns that never occur cost time and change nothing
     if not X.shape[0]:
-        refuse_nothing(files, blocks.skipped + passed_over, "sketched")
-    _tell_skipped(console, blocks.skipped + passed_over)
-    console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {live.size:,} features (of {width:,})")
+        refuse_nothing(files, rows.skipped, "sketched")
+    if rows.skipped:
+        console.print(f"{rows.skipped:,} bad lines or rows were skipped", soft_wrap=True)
+    about = f"{X.shape[0]:,} rows of {live.size:,} features (of {width:,})"
+    console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {about}")
     outcomes = []
     with console.status("Sketching") as status:
         for outcome in study(X, sizes):
@@ -271,5 +270,4 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
     if report is not None:
         from onsketch.report.sketches import errors_page
 
-        about = f"{X.shape[0]:,} rows of {live.size:,} features (of {width:,})."
-        write_page(console, report, errors_page(", ".join(files), outcomes, error_bounds(X, sizes), about))
+        write_page(console, report, errors_page(", ".join(files), outcomes, error_bounds(X, sizes), f"{about}."))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onsketch.cli.bar import progress_bar
 from onsketch.cli.console import errors_in_one_line, out, wrapped
 from onsketch.cli.declaring import FILE, command, flag, option, refuse
 from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
 from onsketch.cli.options import check_concerns, known_method, learner_options, learning, reading
-from onsketch.cli.outputs import check_outputs, write_json
+from onsketch.cli.outputs import check_outputs, write_json, write_page
+from onsketch.cli.progress import progress_bar
 from onsketch.files.locks import held
 
 if TYPE_CHECKING:
@@ -126,28 +126,36 @@ def train(
         with errors_in_one_line():
             describe_files(files, reading, task)
         return
-    console, quiet = out(), quiet or predictions == "-" or str(json_file) == "-"
+    console = out(predictions, json_file, quiet=quiet)
     if cluster is not None:
         given = (("--holdout", holdout), ("--predictions", predictions), ("--report", report), ("--json", json_file))
         refuse(*((value, "it does not go with --cluster", name) for name, value in given))
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
         with errors_in_one_line(), held(save, kept_at):
-            _on_cluster(console, learner, learning, files, reading, task, passes, settings, quiet, save)
+            _on_cluster(console, learner, learning, files, reading, task, passes, settings, save)
         return
     kept = None if checkpoint is None else Path(checkpoint)
     with errors_in_one_line(), held(save, file, kept):
+        from onsketch.jobs.training import Plan, Training
+
         if start is None:
-            plan = _plan(files, learner, learning, reading, task, passes, holdout, patience)
+            method = known_method(learner or DEFAULT_METHOD)
+            check_concerns(method, learning)
+            plan = Plan(files, method, learner_options(learning), reading, task, passes, holdout, patience)
         else:
             plan = _continued(start, files, learner, learning, reading, task, passes, holdout)
-        job = _job(console, plan, predictions, kind, kept if resume else None, start, quiet)
+        job = Training(plan, predictions, kind)
+        before = kept if resume and kept is not None and kept.exists() else start
+        if before is not None:
+            (job.go_on_from if before is start else job.resume)(before)
+            console.print(f"Going on from {before}, after {job.rows:,} rows.", soft_wrap=True)
         if report is not None:
             job.watch()
-        seconds = _run(console, job, kept, every or 1_000_000, quiet, save)
+        seconds = _run(console, job, kept, every or 1_000_000, save)
         if save is not None:
             job.save(save)
-            _say(console, quiet, f"Model written to {save}")
+            console.print(f"Model written to {save}", soft_wrap=True)
         if kept is not None:
             job.checkpoint(kept)
         if json_file is not None:
@@ -155,35 +163,7 @@ def train(
         if report is not None:
             from onsketch.report.training import training_page
 
-            report.write_text(training_page(job, seconds), encoding="utf-8")
-            _say(console, quiet, f"Report written to {report}")
-
-
-def _job(
-    console: Console, plan: Plan, predictions: str | None, kind: str | None, kept: Path | None, start: Path | None,
-    quiet: bool,
-) -> Training:  # fmt: skip
-    """Return the job, resumed from a checkpoint or continued from a model if there is one."""
-    from onsketch.jobs.training import Training
-
-    job = Training(plan, predictions, kind)
-    before = kept if kept is not None and kept.exists() else start
-    if before is not None:
-        (job.go_on_from if before is start else job.resume)(before)
-        _say(console, quiet, f"Going on from {before}, after {job.rows:,} rows.")
-    return job
-
-
-def _plan(
-    files: list[str], learner: str | None, learning: dict[str, Any], reading: dict[str, Any], task: str | None,
-    passes: int, holdout: int, patience: int,
-) -> Plan:  # fmt: skip
-    """The plan of a job that starts with nothing."""
-    from onsketch.jobs.plans import Plan
-
-    method = known_method(learner or DEFAULT_METHOD)
-    check_concerns(method, learning)
-    return Plan(files, method, learner_options(learning), reading, task, passes, holdout, patience)
+            write_page(console, report, training_page(job, seconds))
 
 
 def _continued(
@@ -246,43 +226,45 @@ def _document(job: Training, seconds: float) -> dict[str, Any]:
 
 def _on_cluster(
     console: Console, learner: str | None, learning: dict[str, Any], files: list[str], reading: dict[str, Any],
-    task: str | None, passes: int, settings: dict[str, Any], quiet: bool, save: Path | None,
+    task: str | None, passes: int, settings: dict[str, Any], save: Path | None,
 ) -> None:  # fmt: skip
     """Train on a cluster, and show the progress shard by shard."""
-    from onsketch.cli.clusters import watching
+    from onsketch.cli.progress import watching
     from onsketch.jobs.cluster import fit
     from onsketch.jobs.models import asked_task
 
     form = {} if learning.pop("plain", False) else {"defaults": "recommended"}
     options = {"method": known_method(learner or DEFAULT_METHOD), **form, **learner_options(learning)}
     task, began = asked_task(task, options.get("loss")), time.perf_counter()
-    with watching(console, quiet) as watch:
+    with watching(console) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
-    _say(console, quiet, f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss")
+    console.print(
+        f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss", soft_wrap=True
+    )
     from onsketch.cli.summary import summary
 
     seconds = time.perf_counter() - began
-    _say(console, quiet, "\n".join(summary(run, seconds, run.rows - run.resumed_rows)))
+    console.print("\n".join(summary(run, seconds, run.rows - run.resumed_rows)), soft_wrap=True)
     if save is not None:
         run.save(save)
-        _say(console, quiet, f"Model written to {save}")
+        console.print(f"Model written to {save}", soft_wrap=True)
 
 
-def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> float:
+def _run(console: Console, job: Training, checkpoint: Path | None, every: int, save: Path | None) -> float:
     """Run the job in view; on Ctrl-C save what can be saved, and leave. Returns the seconds it took."""
     from onsketch.cli.summary import confusion, summary
 
     began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
     if started:
-        _introduce(console, job, quiet)
-        _show(console, job.records, quiet)
-    watched = progress_bar(console, job, quiet)
+        _introduce(console, job)
+        _show(console, job.records)
+    watched = progress_bar(console, job)
     with interruptible(lambda: job.waiting) as interrupted, watched as moved, suppress(Interrupted):
         for block, records in job.run():
             if not started:
-                _introduce(console, job, quiet)
+                _introduce(console, job)
                 started = True
-            _show(console, records, quiet)
+            _show(console, records)
             moved(block)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
@@ -293,9 +275,9 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
         _leave(job, checkpoint, save)
     seconds = time.perf_counter() - began
     for line in summary(job, seconds, job.rows - before):
-        _say(console, quiet, wrapped(console, line, 14))
+        console.print(wrapped(console, line, 14), soft_wrap=True)
     for line in confusion(job.judge):
-        _say(console, quiet, line)
+        console.print(line, soft_wrap=True)
     return seconds
 
 
@@ -313,40 +295,34 @@ def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
     leave(job.rows, " and ".join(kept) or "nothing was to be saved: there is no --save and no --checkpoint")
 
 
-def _introduce(console: Console, job: Training, quiet: bool) -> None:
+def _introduce(console: Console, job: Training) -> None:
     from onsketch.jobs.models import described
 
     assert job.task is not None
-    _say(console, quiet, wrapped(console, described(job.learner), 2))
-    _say(console, quiet, wrapped(console, f"{job.task}, {job.loss} loss", 2))
+    console.print(wrapped(console, described(job.learner), 2), soft_wrap=True)
+    console.print(wrapped(console, f"{job.task}, {job.loss} loss", 2), soft_wrap=True)
     for field in (job.schema or (job.columns or {})).get("fields", ()):
         if field["kind"] == "ignored" and field["why"] not in ("", "by option"):
-            _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical keeps it)")
+            console.print(
+                f"column {field['name']!r} is left out: {field['why']} (--categorical keeps it)", soft_wrap=True
+            )
     error = "    error " if job.task.signs or job.task.many else ""
     if _narrow(console):
-        _say(console, quiet, f"\n    counter   average     since{error[2:-1]}")
+        console.print(f"\n    counter   average     since{error[2:-1]}", soft_wrap=True)
         return
-    _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
-    _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
+    console.print(f"\n   average      since {error}     counter     label prediction features", soft_wrap=True)
+    console.print(f"      loss       last {'so far ' if error else '':>10}".rstrip(), soft_wrap=True)
 
 
-def _show(console: Console, records: list[Record], quiet: bool) -> None:
+def _show(console: Console, records: list[Record]) -> None:
+    """Print lines of the table; on a narrow terminal of rows and losses alone."""
     for record in records:
-        _say(console, quiet, _fitting(console, record))
+        line = str(record)
+        if _narrow(console):
+            error = "" if record.error is None else f" {record.error:7.4f}"
+            line = f"{record.rows:11,d} {record.loss:9.5f} {record.recent_loss:9.5f}{error}"
+        console.print(line, soft_wrap=True)
 
 
 def _narrow(console: Console) -> bool:
     return console.is_terminal and console.width < 76
-
-
-def _fitting(console: Console, record: Record) -> str:
-    """A line of the table; on a narrow terminal of rows and losses alone."""
-    if not _narrow(console):
-        return str(record)
-    error = "" if record.error is None else f" {record.error:7.4f}"
-    return f"{record.rows:11,d} {record.loss:9.5f} {record.recent_loss:9.5f}{error}"
-
-
-def _say(console: Console, quiet: bool, text: str) -> None:
-    if not quiet:
-        console.print(text, soft_wrap=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -16,13 +14,19 @@ from onsketch.cli.interrupt import leave
 from onsketch.cli.options import reading
 from onsketch.cli.outputs import check_outputs, write_json
 
+KINDS = "margin", "probability", "label"
+
 
 @command(shared=reading())
 @click.argument("model", type=FOLDER, metavar="MODEL", help="A file that 'onsketch train --save' wrote.")
 @files("Files, globs or addresses; - for stdin.")
 @option("--output", "-o", type=FILE, metavar="FILE", help="Write here; .csv, .jsonl and .parquet are tables.")
 @option(
-    "--kind", metavar="KIND", show_default="margin; else label", help="margin, probability (logistic loss) or label."
+    "--kind",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    show_default="margin; else label",
+    help="margin, probability (logistic loss) or label.",
 )
 @option(
     "--explain",
@@ -56,8 +60,6 @@ def predict(
       onsketch predict churn.model new.csv --kind label --explain 3
       tail -f log.csv | onsketch predict churn.model -
     """  # noqa: D301
-    kinds = "margin", "probability", "label"
-    refuse((kind not in (None, *kinds), "expected margin, probability or label", "--kind"))
     output = None if str(output) == "-" else output
     check_outputs([model, *files], output=output, json=json_file)
     with errors_in_one_line():
@@ -81,51 +83,36 @@ def predict(
         click.echo(f"{', '.join(files)}: there is not a single row to predict.", err=True)
     if outcome.unknown:
         click.echo(f"{outcome.unknown:,} rows have a label that the model has never met; they are not judged", err=True)
-    if not quiet and outcome.tally.rows:
-        _judge(outcome)
-    if json_file is not None:
-        from onsketch.cli.summary import document
+    from onsketch.cli.summary import confusion, document, judged
 
+    if not quiet and outcome.tally.rows:
+        click.echo(f"{outcome.tally.rows:,} rows with labels", err=True)
+        for name, text in judged(outcome.tally, outcome.judge):
+            click.echo(f"{name:14s}{text}", err=True)
+        for line in confusion(outcome.judge):
+            click.echo(line, err=True)
+    if json_file is not None:
         counts = {"rows_predicted": outcome.rows, "skipped": outcome.skipped, "unknown_labels": outcome.unknown}
         write_json(json_file, document(outcome.tally, outcome.judge, **counts))
 
 
 def _written(outcomes: Iterable[Any], output: Path | None, tabular: bool) -> tuple[Any, bool]:
     """Write predictions block by block; return the last outcome (or None) and True if Ctrl-C was pressed."""
-    outcome = None
-    with ExitStack() as opened:
-        target: TextIO | None = sys.stdout if output is None else None
-        table: Any = None
-        try:
-            for outcome in outcomes:
-                if outcome.text is None:
-                    continue
-                if tabular:
-                    if outcome.table is not None and table is None:
-                        from onsketch.jobs.predictions import TableFile
+    from onsketch.jobs.predictions import STDOUT, Predictions, TableFile
 
-                        assert output is not None
-                        table = TableFile(output)
-                        opened.callback(table.close)
-                    if outcome.table is not None:
-                        table.write(outcome.table)
-                    continue
-                if target is None:  # the old file stays until the new one is complete
-                    assert output is not None
-                    target = opened.enter_context(output.open("w", encoding="utf-8"))
-                target.write(outcome.text)
-                target.flush()
-        except KeyboardInterrupt:
-            return outcome, True
+    outcome, file = None, None
+    try:
+        for outcome in outcomes:
+            said = outcome.table if tabular else outcome.text
+            if said is None:
+                continue
+            if file is None:  # an old file stays until the first predictions are there
+                file = TableFile(output) if tabular and output is not None else Predictions(str(output or STDOUT))
+                file.open()
+            file.write(said)
+    except KeyboardInterrupt:
+        return outcome, True
+    finally:
+        if file is not None:
+            file.close()
     return outcome, False
-
-
-def _judge(outcome: Any) -> None:
-    """Print the metrics of the predictions on the labels of the file, on the standard error."""
-    from onsketch.cli.summary import confusion, judged
-
-    click.echo(f"{outcome.tally.rows:,} rows with labels", err=True)
-    for name, text in judged(outcome.tally, outcome.judge):
-        click.echo(f"{name:14s}{text}", err=True)
-    for line in confusion(outcome.judge):
-        click.echo(line, err=True)

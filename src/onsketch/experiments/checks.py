@@ -104,8 +104,8 @@ def against(rows: Sequence[Row], x: str, y: str) -> list[Curve]:
 class Figure:
     """A chart of a column, described: one of all rows, or one for each value of the column ``by``.
 
-    Name and title may contain ``{group}``, the value of that column, ``{number}``, its place, and ``{key}``, its short
-    name in ``keys``.
+    Name and title may contain ``{group}``, the value of that column, ``{number}``, its place, ``{key}``, its short
+    name in ``keys``, and columns of the first row drawn.
     """
 
     name: str
@@ -120,6 +120,10 @@ class Figure:
     """The values of ``by`` to draw, with their short names; left out, all that the rows have."""
     only: Callable[[Row], bool] = lambda row: True
     """Which rows to draw."""
+    chosen: Callable[[Sequence[Row]], Sequence[Row]] = lambda rows: rows
+    """Which rows of a group to draw, and how they are named."""
+    pair: tuple[str, str] = ("", "")
+    """Two learners, to draw one against the other in percent: a point for each data set."""
     log_x: bool = False
     log_y: bool = False
 
@@ -127,16 +131,28 @@ class Figure:
         """Draw the charts."""
         rows = [row for row in rows if self.only(row)]
         for number, group in enumerate(self.keys or groups(rows, self.by) if self.by else [None], 1):
-            mine = pick(rows, **{self.by: group}) if self.by else rows
-            lines = against(mine, self.x, self.y) if self.x else curves(mine, self.y)
-            said = {"group": group, "number": number, "key": self.keys.get(str(group), group)}
+            mine = self.chosen(pick(rows, **{self.by: group}) if self.by else rows)
+            if any(self.pair):
+                lines = self._points(mine)
+            else:
+                lines = against(mine, self.x, self.y) if self.x else curves(mine, self.y)
+            said = {**(mine[0] if mine else {}), "group": group, "number": number}
+            said["key"] = self.keys.get(str(group), group)
             title, name = self.title.format(**said), self.name.format(**said)
-            yield Chart(name, title, lines, self.x_label, self.y_label, self.log_x, self.log_y)
+            yield Chart(name, title, lines, self.x_label, self.y_label, self.log_x, self.log_y, any(self.pair))
+
+    def _points(self, rows: Sequence[Row]) -> list[Curve]:
+        """Return a point for each data set on which both learners of the pair finished."""
+        pairs = {
+            name: [100.0 * value(rows, self.y, data=name, learner=learner) for learner in self.pair]
+            for name in groups(rows, "data")
+        }
+        return [Curve(name, [x], [y]) for name, (x, y) in pairs.items() if x > 0.0 and y > 0.0]
 
 
 def figures(*described: Figure) -> Callable[[Sequence[Row]], list[Chart]]:
     """Return the function that draws these figures, for an experiment."""
-    return lambda rows: [chart for figure in described for chart in figure.charts(rows)]
+    return lambda rows: [c for figure in described for c in figure.charts(rows) if c.lines or not c.points]
 
 
 def percent(number: float) -> str:

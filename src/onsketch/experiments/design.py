@@ -165,6 +165,21 @@ class Chart:
     """True for named points with the diagonal, instead of curves."""
 
 
+Case = tuple[Row, Sequence[Cell]]
+"""Columns that say what a row is about, and the runs that it summarises."""
+
+
+def of_cases(
+    cases: Callable[[Conditions], Iterable[Case]], summary: Callable[[list[Result]], Row]
+) -> tuple[Callable[[Conditions, Results], list[Cell]], Callable[[Conditions, Results], list[Row]]]:
+    """Return the ``cells`` and the ``rows`` of an experiment that has a row for each case."""
+
+    def rows(conditions: Conditions, results: Results) -> list[Row]:
+        return [{**about, **summary([results[run] for run in runs])} for about, runs in cases(conditions)]
+
+    return lambda conditions, results: [run for _, runs in cases(conditions) for run in runs], rows
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One figure or table of a paper."""

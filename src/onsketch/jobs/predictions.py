@@ -139,23 +139,22 @@ class Predictions:
         return self._file is not None
 
     def write(self, text: str) -> None:
-        """Some lines."""
+        """Write some lines."""
         if self._file is not None:
             self.written += self._file.write(text.encode())
+            if self.path == STDOUT:
+                self._file.flush()  # a reader waits for them
 
     def flush(self) -> None:
         """Put everything on the disk."""
-        if self._file is not None:
+        if self._file is not None and self.path != STDOUT:
             self._file.flush()
-            if self.path != STDOUT:
-                os.fsync(self._file.fileno())
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """End the file."""
         if self._file is not None and self.path != STDOUT:
             self._file.close()
-        elif self._file is not None:
-            self._file.flush()
         self._file = None
 
 
@@ -170,6 +169,9 @@ class TableFile:
         self._path = path
         self._file: Any = None
         self._writer: Any = None
+
+    def open(self) -> None:
+        """Wait for the first rows."""
 
     def write(self, table: dict[str, Any]) -> None:
         """Some rows, as columns by name; all calls have the same columns."""

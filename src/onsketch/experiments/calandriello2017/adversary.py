@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import onsketch
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER
 from onsketch.experiments.checks import Figure, figures, pick, value
-from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Results, Row, Verdict
+from onsketch.experiments.design import Case, Cell, Claim, Conditions, Experiment, Result, Row, Verdict, of_cases
 from onsketch.experiments.streams import Sources
 
 FIELD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,26 +39,22 @@ def alternating(sources: Sources, label: str, rows: int, seed: int) -> Result:
     return {"rows": marks.tolist(), "regret": [float(regret[t - 1]) for t in marks], "kept": int(kept)}
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+def _cases(conditions: Conditions) -> Iterator[Case]:
     effort = conditions.effort
     for label in FIELD:
-        for seed in range(effort.of(1, 5, 10) if label.startswith("sketched") else 1):
-            yield Cell(alternating, {"label": label, "rows": effort.of(200, 2_000, 4_000), "seed": seed})
+        given = {"label": label, "rows": effort.of(200, 2_000, 4_000)}
+        seeds = range(effort.of(1, 5, 10) if label.startswith("sketched") else 1)
+        yield {"learner": label}, [Cell(alternating, {**given, "seed": seed}) for seed in seeds]
 
 
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    rows = []
-    cells = list(_cells(conditions, results))
-    for label in FIELD:
-        runs = [results[cell] for cell in cells if cell.given["label"] == label]
-        regrets = np.array([run["regret"] for run in runs])
-        rows.append({
-            "learner": label, "repeats": len(runs), "regret": float(regrets[:, -1].mean()),
-            "regret_sd": float(regrets[:, -1].std()) if len(runs) > 1 else None, "rows": runs[0]["rows"][-1],
-            "kept": round(fmean(run["kept"] for run in runs)), "curve_x": runs[0]["rows"],
-            "curve_regret": regrets.mean(axis=0).round(4).tolist(),
-        })  # fmt: skip
-    return rows
+def _summary(runs: list[Result]) -> Row:
+    regrets = np.array([run["regret"] for run in runs])
+    return {
+        "repeats": len(runs), "regret": float(regrets[:, -1].mean()),
+        "regret_sd": float(regrets[:, -1].std()) if len(runs) > 1 else None, "rows": runs[0]["rows"][-1],
+        "kept": round(fmean(run["kept"] for run in runs)), "curve_x": runs[0]["rows"],
+        "curve_regret": regrets.mean(axis=0).round(4).tolist(),
+    }  # fmt: skip
 
 
 def _must_pay(rows: Sequence[Row]) -> Verdict:
@@ -87,7 +83,7 @@ def _logarithmic(rows: Sequence[Row]) -> Verdict:
 
 EXPERIMENT = Experiment(
     "calandriello2017-adversary", PAPER, "Closing scenario", "One point, losses alternating in sign",
-    "σ = α = C = 1. The best fixed function is 0; kept rows are those in the matrix A.", _cells, _rows,
+    "σ = α = C = 1. The best fixed function is 0; kept rows are those in the matrix A.", *of_cases(_cases, _summary),
     figures(Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True)),
     (
         Claim("Exact KONS has logarithmic regret.", _logarithmic),

@@ -2,54 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 import numpy as np
 
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER, kernel_regret
 from onsketch.experiments.checks import Figure, figures
-from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import (
+    Case,
+    Cell,
+    Claim,
+    Conditions,
+    Experiment,
+    Result,
+    Results,
+    Row,
+    Verdict,
+    of_cases,
+)
 
 
-def _cases(conditions: Conditions) -> list[tuple[float, list[Cell]]]:
+def _cases(conditions: Conditions) -> Iterator[Case]:
     effort = conditions.effort
-    rows, repeats = effort.of(150, 2_000, 6_000), effort.of(1, 3, 5)
-    floors = effort.of([1.0, 0.5, 0.25], [1.0, 0.5, 0.25, 0.1, 0.05], [1.0, 0.5, 0.25, 0.125, 0.0625])
-    return [
-        (
-            floor,
-            [
-                Cell(
-                    kernel_regret, {"method": "sketched-kons", "rows": rows, "gamma": 1.0, "seed": seed, "floor": floor}
-                )
-                for seed in range(repeats)
-            ],
-        )
-        for floor in floors
-    ]
+    given = {"method": "sketched-kons", "rows": effort.of(150, 2_000, 6_000), "gamma": 1.0}
+    for floor in effort.of([1.0, 0.5, 0.25], [1.0, 0.5, 0.25, 0.1, 0.05], [1.0, 0.5, 0.25, 0.125, 0.0625]):
+        seeds = range(effort.of(1, 3, 5))
+        runs = [Cell(kernel_regret, {**given, "seed": seed, "floor": floor}) for seed in seeds]
+        yield {"learner": "sketched-kons", "floor": floor, "square": floor**2}, runs
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    return [cell for _, cells in _cases(conditions) for cell in cells]
+def _summary(runs: list[Result]) -> Row:
+    regrets = [run["regret"][-1] for run in runs]
+    return {
+        "repeats": len(runs), "regret": fmean(regrets),
+        "regret_sd": float(np.std(regrets)) if len(runs) > 1 else None,
+        "kept": round(fmean(run["kept"] for run in runs)),
+        "microseconds": fmean(run["microseconds"] for run in runs),
+    }  # fmt: skip
+
+
+_cells, _measured = of_cases(_cases, _summary)
 
 
 def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    rows: list[Row] = []
-    for floor, cells in _cases(conditions):
-        runs = [results[cell] for cell in cells]
-        regrets = [run["regret"][-1] for run in runs]
-        rows.append({
-            "learner": "sketched-kons", "floor": floor, "repeats": len(runs), "regret": fmean(regrets),
-            "regret_sd": float(np.std(regrets)) if len(runs) > 1 else None,
-            "kept": round(fmean(run["kept"] for run in runs)),
-            "microseconds": fmean(run["microseconds"] for run in runs),
-        })  # fmt: skip
-    exact = rows[0]
+    """Return regret and time, also in units of the exact learner's."""
+    rows = _measured(conditions, results)
     for row in rows:
-        row["regret_ratio"] = row["regret"] / exact["regret"]
-        row["time_ratio"] = row["microseconds"] / exact["microseconds"]
-        row["square"] = row["floor"] ** 2
+        row["regret_ratio"], row["time_ratio"] = (row[name] / rows[0][name] for name in ("regret", "microseconds"))
     return rows
 
 

@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER, kernel_regret
 from onsketch.experiments.checks import Figure, figures, in_each, pick, value
-from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import Case, Cell, Claim, Conditions, Experiment, Result, Row, Verdict, of_cases
 
 GAMMAS = (0.2, 1.0, 5.0)
 CONSTANT = 4.0
 """Factor 1/(2σ) of d_eff log T in theorem 1; σ = 1/8 for the squared loss and predictions within ±1."""
 
 
-def _cases(conditions: Conditions) -> list[tuple[str, float, list[Cell]]]:
+def _cases(conditions: Conditions) -> Iterator[Case]:
     effort = conditions.effort
-    rows, repeats = effort.of(150, 2_000, 4_000), effort.of(1, 3, 10)
-    found = []
     for method in ("kons", "kernel-ogd"):
         for gamma in effort.of(GAMMAS[:2], GAMMAS, GAMMAS):
-            cells = [
-                Cell(kernel_regret, {"method": method, "rows": rows, "gamma": gamma, "seed": seed})
-                for seed in range(repeats)
-            ]
-            found.append((method, gamma, cells))
-    return found
+            given = {"method": method, "rows": effort.of(150, 2_000, 4_000), "gamma": gamma}
+            runs = [Cell(kernel_regret, {**given, "seed": seed}) for seed in range(effort.of(1, 3, 10))]
+            yield {"learner": f"{method}, γ = {gamma:g}", "method": method, "gamma": gamma}, runs
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    return [cell for _, _, cells in _cases(conditions) for cell in cells]
-
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    rows = []
-    for method, gamma, cells in _cases(conditions):
-        runs = [results[cell] for cell in cells]
-        marks = runs[0]["rows"]
-        measured = np.array([run["regret"] for run in runs])
-        effective = np.array([run["effective"] for run in runs])
-        bound = effective * np.log(marks)
-        ratio = measured / bound
-        half = int(np.argmin(np.abs(np.array(marks) - marks[-1] / 2)))
-        rows.append({
-            "learner": f"{method}, γ = {gamma:g}", "method": method, "gamma": gamma, "rows": marks[-1],
-            "repeats": len(runs), "regret": float(measured[:, -1].mean()),
-            "regret_sd": float(measured[:, -1].std()) if len(runs) > 1 else None,
-            "effective": float(effective[:, -1].mean()), "ratio": float(ratio[:, -1].mean()),
-            "half": float(ratio[:, half].mean()), "curve_x": marks,
-            "curve_regret": measured.mean(axis=0).round(4).tolist(),
-            "curve_ratio": ratio.mean(axis=0).round(5).tolist(),
-        })  # fmt: skip
-    return rows
+def _summary(runs: list[Result]) -> Row:
+    marks = runs[0]["rows"]
+    measured, effective = (np.array([run[name] for run in runs]) for name in ("regret", "effective"))
+    ratio = measured / (effective * np.log(marks))
+    half = int(np.argmin(np.abs(np.array(marks) - marks[-1] / 2)))
+    return {
+        "rows": marks[-1], "repeats": len(runs), "regret": float(measured[:, -1].mean()),
+        "regret_sd": float(measured[:, -1].std()) if len(runs) > 1 else None,
+        "effective": float(effective[:, -1].mean()), "ratio": float(ratio[:, -1].mean()),
+        "half": float(ratio[:, half].mean()), "curve_x": marks,
+        "curve_regret": measured.mean(axis=0).round(4).tolist(),
+        "curve_ratio": ratio.mean(axis=0).round(5).tolist(),
+    }  # fmt: skip
 
 
 def _bounded(rows: Sequence[Row]) -> Verdict:
@@ -75,7 +59,7 @@ EXPERIMENT = Experiment(
     "calandriello2017-regret", PAPER, "Theorem 1", "Regret of KONS against the effective dimension",
     "Points of a square, a smooth function with noise, squared loss, ridge 1, rbf kernels of three widths; regret "
     "against kernel ridge regression (ridge 1) on all rows; kernel gradient descent (default step) for comparison.",
-    _cells, _rows,
+    *of_cases(_cases, _summary),
     figures(
         Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True),
         Figure("ratio", "Regret of kons in units of d_eff log T", "ratio", "regret / (d_eff log T)",

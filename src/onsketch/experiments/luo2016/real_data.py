@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
-from onsketch.experiments.checks import groups, percent, value
+from onsketch.experiments.checks import Figure, figures, groups, percent, value
 from onsketch.experiments.contest import Contest, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER, SETUP, WIDER, adagrad, sketched
-from onsketch.report.plots import Curve
 
 REAL = (
     "heart", "ionosphere", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "letter", "mushrooms",
@@ -104,18 +103,13 @@ def _eleven_times(rows: Sequence[Row]) -> Verdict:
     return Verdict(5.5 <= mean <= 22.0, words, trend=mean > 1.0)
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    def points(one: str, other: str) -> list[Curve]:
-        return [Curve(name, [100 * a], [100 * b]) for name, a, b in _compared(rows, one, other) if a > 0 and b > 0]
-
-    sizes = points("oja-son, m = 0", "oja-son, m = 10")
-    rivals = points("adagrad", "oja-son, diagonal, m = 10")
-    plain = Chart("a", "Two sketch sizes", sizes, "error (%), m = 0", "error (%), m = 10", points=True)
-    return [
-        *([plain] if sizes else []),
-        Chart("b", "With diagonal adaptation against AdaGrad", rivals, "error (%), adagrad",
-              "error (%), oja-son with diagonal adaptation, m = 10", points=True),
-    ]  # fmt: skip
+_charts = figures(
+    Figure("a", "Two sketch sizes", "error", "error (%), m = 10", x_label="error (%), m = 0",
+           pair=("oja-son, m = 0", "oja-son, m = 10")),
+    Figure("b", "With diagonal adaptation against AdaGrad", "error",
+           "error (%), oja-son with diagonal adaptation, m = 10", x_label="error (%), adagrad",
+           pair=("adagrad", "oja-son, diagonal, m = 10")),
+)  # fmt: skip
 
 
 _CHOICES = (

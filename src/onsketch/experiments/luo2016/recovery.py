@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from onsketch.experiments.checks import Figure, figures
-from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Results, Row, Verdict
+from onsketch.experiments.design import Case, Cell, Claim, Conditions, Experiment, Result, Row, Verdict, of_cases
 from onsketch.experiments.luo2016.paper import PAPER
 from onsketch.experiments.streams import Sources
 
@@ -29,29 +29,23 @@ def eigenvalue_recovery(sources: Sources, rows: int, condition: float, seed: int
     return {"rows": edges.tolist(), "gaps": gaps}
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+def _cases(conditions: Conditions) -> Iterator[Case]:
     effort = conditions.effort
+    rows = effort.of(1_000, 10_000, 10_000)
     for kappa in effort.of([100.0], [50.0, 100.0, 200.0], [50.0, 100.0, 150.0, 200.0]):
-        for seed in range(effort.of(1, 5, 10)):
-            given = {"rows": effort.of(1_000, 10_000, 10_000), "condition": kappa, "seed": seed}
-            yield Cell(eigenvalue_recovery, given)
+        given = {"rows": rows, "condition": kappa}
+        runs = [Cell(eigenvalue_recovery, {**given, "seed": seed}) for seed in range(effort.of(1, 5, 10))]
+        yield {"learner": f"oja, condition {kappa:g}", "condition": kappa}, runs
 
 
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    cells = list(_cells(conditions, results))
-    rows = []
-    for kappa in dict.fromkeys(cell.given["condition"] for cell in cells):
-        runs = [results[cell] for cell in cells if cell.given["condition"] == kappa]
-        gaps = np.array([run["gaps"] for run in runs])
-        at = runs[0]["rows"]
-        near = int(np.argmin(np.abs(np.array(at) - 500)))
-        rows.append({
-            "learner": f"oja, condition {kappa:g}", "condition": kappa, "repeats": len(runs),
-            "at_first": float(gaps[:, 0].mean()), "at_500": float(gaps[:, near].mean()),
-            "at_end": float(gaps[:, -1].mean()), "curve_x": at, "curve_gap": gaps.mean(axis=0).round(6).tolist(),
-            "curve_gap_sd": gaps.std(axis=0).round(6).tolist() if len(runs) > 1 else None,
-        })  # fmt: skip
-    return rows
+def _summary(runs: list[Result]) -> Row:
+    gaps, at = np.array([run["gaps"] for run in runs]), runs[0]["rows"]
+    near = int(np.argmin(np.abs(np.array(at) - 500)))
+    return {
+        "repeats": len(runs), "at_first": float(gaps[:, 0].mean()), "at_500": float(gaps[:, near].mean()),
+        "at_end": float(gaps[:, -1].mean()), "curve_x": at, "curve_gap": gaps.mean(axis=0).round(6).tolist(),
+        "curve_gap_sd": gaps.std(axis=0).round(6).tolist() if len(runs) > 1 else None,
+    }  # fmt: skip
 
 
 def _drops(rows: Sequence[Row]) -> Verdict:
@@ -67,7 +61,7 @@ def _drops(rows: Sequence[Row]) -> Verdict:
 EXPERIMENT = Experiment(
     "luo2016-fig2", PAPER, "Figure 2", "Oja's recovery of the top ten eigenvalues",
     "Synthetic rows as in figure 1, Oja's algorithm with Γ = I/t, m = 10; mean over seeds.",
-    _cells, _rows,
+    *of_cases(_cases, _summary),
     figures(Figure("gap", "Recovery of the top 10 eigenvalues", "gap", "largest relative difference", log_x=True,
                    log_y=True)),
     (Claim("This gap drops quickly after seeing just 500 examples.", _drops,

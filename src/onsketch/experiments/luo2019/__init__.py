@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from onsketch.experiments.luo2019 import accuracy, online_error, sensitivity, sketch_errors
+from onsketch.experiments.luo2019 import accuracy, sensitivity, sketch_errors
 
-EXPERIMENTS = (*sketch_errors.EXPERIMENTS, accuracy.EXPERIMENT, sensitivity.EXPERIMENT, online_error.EXPERIMENT)
+EXPERIMENTS = (*sketch_errors.EXPERIMENTS, accuracy.EXPERIMENT, sensitivity.EXPERIMENT, sensitivity.ONLINE)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from onsketch.experiments.checks import groups, in_each, pick, value
 from onsketch.experiments.contest import rows_of
 from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
-from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, cells, contests
-from onsketch.experiments.luo2019.paper import PAPER, SETS
+from onsketch.experiments.luo2019.paper import AS_PRINTED, GRID, NOTES, PAPER, SETS, SKETCHED, cells, contests
 from onsketch.experiments.luo2019.printed import BESIDE, PRINTED, SECONDS
 
 

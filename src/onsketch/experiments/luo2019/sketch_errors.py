@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from onsketch.experiments.checks import Figure, figures, groups, pick, value
-from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Row, Verdict
+from onsketch.experiments.design import Case, Cell, Claim, Conditions, Experiment, Result, Row, Verdict, of_cases
 from onsketch.experiments.luo2019.paper import PAPER, SETS, WIDE
 from onsketch.experiments.streams import Sources
 
@@ -38,19 +39,17 @@ KINDS: dict[str, tuple[str, float | None]] = {
 _PFD = tuple(label for label in KINDS if label.startswith("pfd"))
 
 
-def _errors(conditions: Conditions) -> dict[tuple[str, str, int], Cell]:
+def _cases(conditions: Conditions, labels: Sequence[str]) -> Iterator[Case]:
     names = conditions.sources.among(*conditions.effort.of(("a9a",), ("a9a", *WIDE, "hiva"), SETS))
     sizes = conditions.effort.of([5, 10], [5, 10, 20, 30, 50], [5, 10, 20, 30, 40, 50, 70, 100])
-    cells = {}
     for data in names:
         stream = {"name": data, "rows": conditions.effort.of(300, 4_000, None), "seed": 0}
-        for label, (kind, beta) in KINDS.items():
+        for label in labels:
+            kind, beta = KINDS[label]
+            more = {} if beta is None else {"shrink_fraction": beta}
             for size in sizes:
-                given: dict[str, Any] = {"stream": stream, "kind": kind, "size": size}
-                if beta is not None:
-                    given["shrink_fraction"] = beta
-                cells[data, label, size] = Cell(sketch_error, given)
-    return cells
+                run = Cell(sketch_error, {"stream": stream, "kind": kind, "size": size, **more})
+                yield {"data": data, "learner": label, "size": size}, [run]
 
 
 def _smaller(rows: Sequence[Row], rivals: Sequence[str]) -> tuple[int, int]:
@@ -93,11 +92,7 @@ def _experiment(figure: int, title: str, setup: str, labels: Sequence[str], clai
     """Return the experiment of a figure, which compares these sketches."""
     return Experiment(
         f"luo2019-fig{figure}", PAPER, f"Figure {figure}", title, setup,
-        lambda conditions, results: [cell for key, cell in _errors(conditions).items() if key[1] in labels],
-        lambda conditions, results: [
-            {"data": data, "learner": label, "size": size, "relative": results[cell]["relative"]}
-            for (data, label, size), cell in _errors(conditions).items() if label in labels
-        ],
+        *of_cases(partial(_cases, labels=labels), lambda runs: dict(runs[0])),
         figures(
             Figure("{group}", "{group}: relative error", "relative", "relative error", "size", "sketch size m",
                    by="data", only=lambda row: row["learner"] in labels and row["relative"] > 1e-12, log_y=True)

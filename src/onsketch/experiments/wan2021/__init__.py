@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from onsketch.experiments.wan2021 import classification, fine_tuning, jump, networks, regret, sketch_size
+from onsketch.experiments.wan2021 import classification, cnn, jump, regret, sketch_size
 
 EXPERIMENTS = (
-    *regret.EXPERIMENTS, sketch_size.EXPERIMENT, jump.EXPERIMENT, classification.EXPERIMENT, networks.EXPERIMENT,
-    fine_tuning.EXPERIMENT,
+    *regret.EXPERIMENTS, sketch_size.EXPERIMENT, jump.EXPERIMENT, classification.EXPERIMENT, cnn.SMALL, cnn.FINE_TUNING,
 )  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onsketch.experiments.checks import Figure, ahead, figures, groups, pick, value
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of, score
-from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import Case, Claim, Conditions, Experiment, Result, Row, Verdict, of_cases
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     NEWTON,
@@ -58,16 +58,17 @@ def _close_to_full(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(holds), "; ".join(parts), trend=all(trend))
 
 
-def _step_rows(conditions: Conditions, results: Results) -> list[Row]:
-    rows = []
+def _by_step(conditions: Conditions) -> Iterator[Case]:
     for contest in _contests(conditions):
         for entry in contest.entries:
             for step in entry.grid["step_size"]:
-                cells = [cell for cell in contest.grid(entry) if cell.given["options"]["step_size"] == step]
-                best = min(score(results[cell], "loss") for cell in cells)
-                rows.append({**contest.about, "learner": entry.label, "step_size": step,
-                             "loss": best if math.isfinite(best) else None})  # fmt: skip
-    return rows
+                runs = [cell for cell in contest.grid(entry) if cell.given["options"]["step_size"] == step]
+                yield {**contest.about, "learner": entry.label, "step_size": step}, runs
+
+
+def _best(runs: list[Result]) -> Row:
+    best = min(score(run, "loss") for run in runs)
+    return {"loss": best if math.isfinite(best) else None}
 
 
 def _alike(rows: Sequence[Row]) -> Verdict:
@@ -108,8 +109,7 @@ EXPERIMENTS = (
     Experiment(
         "wan2021-fig2", PAPER, "Figure 2", "Sensitivity to the step size",
         "The runs of figure 1: total regret at each step size, the best ridge where there is a choice.",
-        lambda conditions, results: [c for k in _contests(conditions) for e in k.entries for c in k.grid(e)],
-        _step_rows,
+        *of_cases(_by_step, _best),
         figures(
             Figure("{key}", "Regret against the step size, {group}", "loss", "total regret", "step_size", "step size η",
                    by="rule", keys=_KEYS, log_x=True, log_y=True)

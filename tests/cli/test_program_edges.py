@@ -58,7 +58,7 @@ def test_a_label_by_place_is_not_taken_from_the_features(table, tmp_path):
 
 
 def test_parquet_tells_how_far_it_has_been_read(tmp_path):
-    from onsketch.cli.bar import _sizes
+    from onsketch.cli.progress import _sizes
     from onsketch.data import write
 
     path = tmp_path / "x.parquet"

@@ -253,14 +253,14 @@ def test_the_program_lists_and_refuses(tmp_path):
     listed = run("reproduce", "list")
     assert listed.exit_code == 0
     assert all(name in listed.stdout for name in every())
-    for arguments, complaint in [
-        (["nonsense"], "nonsense"),
-        (["luo2016", "--effort", "huge"], "huge"),
-        (["luo2016", "--quick", "--effort", "full"], "--quick"),
-        (["luo2016", "--data", str(tmp_path / "none")], "none"),
+    for arguments, complaint, code in [
+        (["nonsense"], "nonsense", 1),
+        (["luo2016", "--effort", "huge"], "huge", 2),
+        (["luo2016", "--quick", "--effort", "full"], "--quick", 2),
+        (["luo2016", "--data", str(tmp_path / "none")], "none", 2),
     ]:
         refused = run("reproduce", *arguments, "--out", str(tmp_path / "out"))
-        assert refused.exit_code == 1
+        assert refused.exit_code == code
         assert complaint in refused.stderr
     assert not (tmp_path / "out").exists()
 

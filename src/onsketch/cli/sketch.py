@@ -168,7 +168,8 @@ def _sketched(rows: Rows, kind: str, size: int, n_features: int | None, whole: b
                 live = np.unique(X.indices if live is None else np.concatenate([live, X.indices]))
         if not n_features:
             refuse_nothing(rows.files, rows.skipped, "sketched")
-    summary = make(kind, n_features if live is None else max(live.size, 1), size)
+        live = None if live is None or not live.size else live
+    summary = make(kind, n_features if live is None else live.size, size)
     interrupted, energy = False, 0.0
     try:
         for X in rows:

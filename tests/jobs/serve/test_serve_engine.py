@@ -432,7 +432,7 @@ def test_the_model_of_the_service_is_one_that_the_program_reads(tmp_path):
     result = run("predict", tmp_path / "m", tmp_path / "rows.vw", "--kind", "probability")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 100
-    assert json.dumps(engine.model.progress.state())
+    assert json.dumps(engine.model.counted().progress.state())
     assert os.path.getsize(tmp_path / "m") > 0
 
 
@@ -450,13 +450,14 @@ def test_a_failure_of_the_writer_reaches_the_waiting_requests(monkeypatch):
 
 
 def test_rows_a_second_of_a_slow_service(monkeypatch) -> None:
-    """A row a second, looked at once a minute: rows that wait to be counted count as well."""
+    """A row a second, looked at once a minute."""
     now = [1000.0]
     monkeypatch.setattr("onsketch.jobs.serve.watch.time.time", lambda: now[0])
     model = new_model("adagrad", {}, "binary", {})
     watch = Watch(model.task, "logistic")
     for second in range(1, 181):
         now[0] += 1.0
+        watch.arrive(1)
         watch.add(judged("logistic", np.array([1.0]), np.array([0.5]), True))
         if second % 60 == 0:
             assert watch.figures()["rows_a_second"] == pytest.approx(1.0, rel=0.1)

@@ -535,7 +535,7 @@ def test_rates_and_labels_are_answered_as_they_were_given():
         assert rate["prediction"] == pytest.approx(np.exp(rate["margin"]))
     with served(task="regression") as (client, running):
         client.post("/learn", json=rows)
-        figures = running.service.engine.model.quality.figures()
+        figures = running.service.engine.model.counted().quality.figures()
         assert figures["baseline"]["loss"] == pytest.approx(0.25)  # the variance of labels 0 and 1
 
 

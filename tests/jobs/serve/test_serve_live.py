@@ -246,7 +246,7 @@ def test_messages_that_are_no_rows_are_counted_and_logged_and_the_others_count_b
             time.sleep(0.05)
         assert status["stream"]["bad_messages"] == len(bad)
         assert "no client of a stream" in status["stream"]["problem"]
-        assert running.service.engine.model.progress.weight == 2.5 + 1.0 + 3.0
+        assert running.service.engine.model.counted().progress.weight == 2.5 + 1.0 + 3.0
         assert status["position"] == {"fake://host/rows": len(good) + len(bad) + 1}
     messages = [record.getMessage() for record in caplog.records if "is no row of this model" in record.getMessage()]
     assert [int(text.rpartition("(")[2].split()[0]) for text in messages] == [1, 2, 4, 8]

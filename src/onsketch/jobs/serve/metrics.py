@@ -59,7 +59,7 @@ class _State:
 
     def collect(self) -> Iterator[Any]:
         engine, waitlist = self.service.engine, self.service.waitlist
-        progress = engine.model.progress
+        progress = engine.model.counted().progress
         recent = engine.model.quality.figures()
         counts = waitlist.counts()
         counters = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,9 @@ STEP_SECONDS = 0.001
 """Target duration of one learning step: the longest that a prediction should wait."""
 _TRIALS = 4
 """Steps of one length, of which the fastest counts: on a busy machine the others are long for no fault of their own."""
+
+_TOGETHER = 128
+"""Blocks of rows that are counted together; a block of as many rows is counted at once."""
 
 UNLISTED = Schema(extra="learn").state()
 """The schema of rows whose columns are known only as they come."""
@@ -72,6 +77,9 @@ class Model(Training):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
+        self._uncounted: list[tuple[Floats, Floats, Floats | None]] = []
+        """Labels, margins and weights of rows that were learned and are not in the tallies yet."""
+        self._counting = threading.Lock()
         self._step = 64
         self._seconds: list[float] = []
         """Of the last steps of this many rows."""
@@ -108,7 +116,31 @@ class Model(Training):
     @property
     def rows(self) -> int:
         """Rows learned since the model began."""
-        return self.progress.rows
+        return self.counted().progress.rows
+
+    def _count(self, tally: Progress, judge: Any, X: Any, y: Floats, predictions: Floats, weights: Any) -> list[Any]:
+        """Note rows to be counted together: counting them one by one would cost more than learning them."""
+        self.quality.arrive(len(y))
+        with self._counting:
+            self._uncounted.append((y, predictions, weights))
+        if max(len(self._uncounted), len(y)) >= _TOGETHER:
+            self.counted()
+        return []
+
+    def counted(self) -> Model:
+        """Bring the tallies up to date, and return the model."""
+        with self._counting:
+            noted, self._uncounted = self._uncounted, []
+            for _, group in groupby(noted, key=lambda part: part[1].shape[1:]):  # a new class adds a margin
+                y, margins, weights = zip(*group, strict=True)
+                shares = [np.ones(len(part)) if c is None else c for part, c in zip(y, weights, strict=True)]
+                parts = map(np.concatenate, (y, margins, shares))
+                super()._count(self.progress, self.judge, None, *parts)
+        return self
+
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the model."""
+        super(Model, self.counted()).save(path, notes)
 
     # Labels -----------------------------------------------------------------------------------------------
 
@@ -252,7 +284,8 @@ class Model(Training):
 
     def copy(self) -> Model:
         """Return a copy of the present model, to be written while this one continues to learn."""
-        twin = copy.copy(self)
+        twin = copy.copy(self.counted())
+        twin._uncounted, twin._counting = [], threading.Lock()
         twin.on_judged = None  # rows that the copy learns are not rows of this model
         twin.learner = self.learner.fork() if hasattr(self.learner, "fork") else copy.deepcopy(self.learner)
         twin.task, twin.progress, twin.judge = copy.deepcopy((self.task, self.progress, self.judge))

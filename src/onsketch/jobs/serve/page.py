@@ -25,9 +25,9 @@ _MOST = 20
 def figures(service: Service, number: int) -> dict[str, Any]:
     """Curves in each event; weights, spectrum and experts now and then."""
     engine = service.engine
-    found: dict[str, Any] = {"curve": engine.model.quality.curve}
+    found: dict[str, Any] = {"curve": engine.model.counted().quality.curve}
     if engine.shadow is not None:
-        found["shadow_curve"] = engine.shadow.quality.curve
+        found["shadow_curve"] = engine.shadow.counted().quality.curve
     if number % _SELDOM == 0:
         found["inside"] = engine.between_steps(lambda model: _inside(model, service.names))
     return found

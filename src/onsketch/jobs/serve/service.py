@@ -217,7 +217,7 @@ class Service:
 
 
 def _quality(model: Model) -> dict[str, Any]:
-    progress = model.progress
+    progress = model.counted().progress
     average = {"loss": progress.mean_loss, "error": progress.error}
     return {"rows": progress.rows, "average": average, "since_start": model.quality.figures()}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from onsketch.data.task import Task
 from onsketch.jobs.judging import Judge
-from onsketch.jobs.tally import Judged, Progress, Recent, joined
+from onsketch.jobs.tally import Judged, Progress, Recent
 
 WINDOW = 1000
 """Rows of the recent window."""
@@ -31,37 +31,29 @@ class Watch:
         """Rows, seconds, mean loss, error, recent loss, recent error, best constant's loss, best constant's error."""
         self._due, self._stride = 1, 1
         self._began = time.time()
+        self._arrived = 0
         self._rates: deque[tuple[float, int]] = deque(maxlen=64)
+        """Times, and the rows that had arrived by then."""
         self._lock = threading.Lock()
-        self._waiting: list[Judged] = []
-        """Rows to be counted together: counting them singly would cost as much as learning them."""
-        self._waiting_rows = 0
+
+    def arrive(self, rows: int) -> None:
+        """Note that rows were learned, which are counted later."""
+        now = time.time()
+        self._arrived += rows
+        if not self._rates or now - self._rates[-1][0] > 0.5:
+            self._rates.append((now, self._arrived))
 
     def add(self, block: Judged) -> None:
-        """Count rows that were learned, now or when there are enough of them."""
+        """Count rows that were learned; many of them have several points of the curve."""
         with self._lock:
-            self._waiting.append(block)
-            self._waiting_rows += len(block.labels)
-            now = time.time()
-            if not self._rates or now - self._rates[-1][0] > 0.5:
-                self._rates.append((now, self._total.rows + self._waiting_rows))
-            if self._waiting_rows >= _POINT_ROWS:
-                self._count()
-
-    def _count(self) -> None:
-        """Count the rows that wait; many of them have several points of the curve."""
-        if not self._waiting:
-            return
-        whole = joined(self._waiting)
-        self._waiting, self._waiting_rows = [], 0
-        self._judge.add(whole)
-        part = max(_POINT_ROWS, self._total.rows // 50)
-        for start in range(0, len(whole.labels), part):
-            block = whole.part(start, start + part)
-            self._total.add(block)
-            self._recent.add(block)
-            if self._total.rows >= self._due:
-                self._point()
+            self._judge.add(block)
+            part = max(_POINT_ROWS, self._total.rows // 50)
+            for start in range(0, len(block.labels), part):
+                piece = block.part(start, start + part)
+                self._total.add(piece)
+                self._recent.add(piece)
+                if self._total.rows >= self._due:
+                    self._point()
 
     def _point(self) -> None:
         rows = self._total.rows
@@ -81,13 +73,12 @@ class Watch:
         now = time.time()
         for then, rows in self._rates:
             if now - then < 30.0:
-                return (self._total.rows - rows) / max(now - then, 0.5)
+                return (self._arrived - rows) / max(now - then, 0.5)
         return 0.0
 
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON data."""
         with self._lock:
-            self._count()
             loss, error, recent_loss, recent_error, base_loss, base_error = self._figures()
             return {
                 "rows": self._total.rows,

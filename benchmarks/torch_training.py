@@ -53,7 +53,6 @@ CONTENDERS: dict[str, Callable[[nn.Module, float], Any]] = {
     "SOAP": soap,
     "Sketchy": _plain(sketched.Sketchy),
     "Sketchy, orthogonal": orthogonal(),
-    "Sketchy, orthogonal, power .25": orthogonal(power=0.25),
 }
 
 

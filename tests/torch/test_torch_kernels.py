@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 
@@ -187,6 +188,37 @@ def test_orthogonal_steps_by_the_kernels_are_the_same(options, together, on_cpu,
         torch.testing.assert_close(*squares, rtol=1e-3, atol=1e-6)
     (plan,) = optimizer._cache.plans.values()
     assert len(plan.orthogonal.batches) == (1 if together else 3)
+
+
+def test_orthogonal_steps_in_bfloat16_differ_by_its_rounding(on_cpu, monkeypatch):
+    shapes = [(70, 45), (8, 3, 3, 3), (45, 70)]
+    gradients = stream(shapes, 5, dtype=torch.float32)
+    made = []
+    for dtype in (torch.float32, torch.bfloat16):
+        batches = partial(lambda plan, _, dtype: orthogonal_cuda.Orthogonal(plan, dtype), dtype=dtype)
+        monkeypatch.setattr(matrix_view_cuda, "Orthogonal", batches)
+        params = start(shapes, "cpu", torch.float32)
+        before = [p.detach().clone() for p in params]
+        optimizer = Sketchy(params, lr=0.01, rank=4, refresh_every=1, direction="orthogonal")
+        _stepped_there(optimizer, params, gradients, on_cpu.launch)
+        made.append([p.detach() - w for p, w in zip(params, before, strict=True)])
+    for wide, narrow in zip(*made, strict=True):
+        assert not torch.equal(wide, narrow)
+        assert (wide - narrow).norm() < 0.05 * wide.norm()
+
+
+def test_a_resumed_orthogonal_run_takes_the_same_steps(on_cpu):
+    """Also before its next refresh: what follows from the sketches is computed anew."""
+    shapes = [(20, 30), (30, 12)]
+    gradients = stream(shapes, 7, dtype=torch.float32)
+    options = {"lr": 0.01, "rank": 4, "refresh_every": 5, "direction": "orthogonal"}
+    plain, ours = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    straight, first, second = (Sketchy(params, **options) for params in (plain, ours, ours))
+    _stepped_there(straight, plain, gradients, on_cpu.launch)
+    _stepped_there(first, ours, gradients[:3], on_cpu.launch)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    _stepped_there(second, ours, gradients[3:], on_cpu.launch)
+    assert all(torch.equal(p, q) for p, q in zip(plain, ours, strict=True))
 
 
 @pytest.mark.slow

@@ -126,8 +126,8 @@ def test_a_plan_reads_the_current_numbers():
     for _ in range(2):
         plan._tell([layer.g for layer in layers], group)
         wanted = [float(group["lr"]), *group["betas"], *(group[name] for name in matrix_view_cuda.NUMBERS)]
-        assert plan.numbers.tolist() == wanted
-        assert (plan.metric.ridge, plan.metric.power) == (group["ridge"], group["power"])
+        assert plan.numbers.tolist() == [*wanted, group["power"] or 0.375]
+        assert (plan.metric.ridge, plan.metric.power) == (group["ridge"], group["power"] or 0.375)
         group["lr"].fill_(0.2)
         group.update(betas=(0.7, 0.98), weight_decay=0.02, power=0.3, ridge=0.1, sketch_decay=0.9)
 

@@ -84,7 +84,7 @@ def test_the_step_is_the_definition(shape, rank, nesterov, form, device):
     torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-7, atol=1e-7)
 
 
-def _orthogonal_definition(w, gradients, rank, *, lr, sketch_decay, damping=0.1, power=0.375):
+def _orthogonal_definition(w, gradients, rank, *, lr, sketch_decay, damping=0.1, power=0.25):
     """The step of ``direction="orthogonal"`` as the docstring has it, with d×d matrices."""
     w, first = w.clone(), 0.9
     m, c = torch.zeros_like(w), torch.zeros(max(w.shape), dtype=w.dtype)

@@ -264,7 +264,12 @@ def fading(n: Any, beta: Any) -> Any:
 
 def metric_of(group: Mapping[str, Any]) -> Metric:
     """Return the metric that steps derive from the sketches."""
-    return Metric(group["ridge"], group["damping"], group["power"], group["outside"])
+    return Metric(group["ridge"], group["damping"], power_of(group), group["outside"])
+
+
+def power_of(group: Mapping[str, Any]) -> float:
+    """Return the power of the metric, by default the best one on networks."""
+    return group["power"] or (0.25 if group["direction"] == "orthogonal" else 0.375)
 
 
 def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:

@@ -5,7 +5,7 @@
 3. ``turn_left`` and ``turn_right``: the directions preconditioned by the sketches of both axes (axes.py),
 4. ``descend``: the steps, as long as Adam's.
 
-With ``direction="orthogonal"`` there are six more, and products in batches, between 3 and 4 (orthogonal_cuda.py). A
+With ``direction="orthogonal"`` there are five more, and products in batches, between 3 and 4 (orthogonal_cuda.py). A
 refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
 Steps and refreshes are counted on the device. Launching all this takes a host longer than running it takes a device. So
 from the third step on, the step is a CUDA graph, and so is a refresh. The values that change from step to step, numeric
@@ -40,11 +40,12 @@ from onsketch.torch.matrix_view import (
     counted,
     fading,
     keep_sketches,
+    power_of,
     refresh,
 )
 from onsketch.torch.orthogonal_cuda import Orthogonal
 
-LAYER_FIELDS = 25
+LAYER_FIELDS = 26
 """Fields of a layer in the table, as in cuda/layers.cu."""
 _PLANS = 8
 """Plans kept for sets of parameters that step together, at least two for each group."""
@@ -101,8 +102,8 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
 
 OPTIONS = ("nesterov", "maximize", "outside", *SHAPING)
 """Options that a plan is made for; if one of them changes, a new plan is made."""
-NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping", "power")
-"""Further numbers of a step, after the rate and the betas, as in cuda/numbers.cu."""
+NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping")
+"""Further numbers of a step, after the rate and the betas and before the power, as in cuda/numbers.cu."""
 
 
 def take_steps(
@@ -190,7 +191,7 @@ class Plan:
         self.skipped = skipped
         self.made_for = [group[name] for name in OPTIONS]
         self.flags = [int(group["nesterov"]), int(group["maximize"]), int(group["direction"] == "orthogonal")]
-        self.numbers = self._scratch(3 + len(NUMBERS), torch.float64)
+        self.numbers = self._scratch(4 + len(NUMBERS), torch.float64)
         ridge, damping, power = self.numbers[-3:].unbind()
         self.metric = Metric(ridge, damping, power, group["outside"])
         self.states = [layer.state for layer in layers]
@@ -204,7 +205,9 @@ class Plan:
         for k, view in enumerate(self.views):
             if k not in self.axes.offsets:
                 self.others.setdefault(view, []).append(sketched[k])
-        self.orthogonal = Orthogonal(self) if any(view.orthogonal for view in self.views) else None
+        self.orthogonal: Orthogonal | None = None
+        if any(view.orthogonal for view in self.views):
+            self.orthogonal = Orthogonal(self, torch.bfloat16 if self.device.type == "cuda" else torch.float32)
         self._lay_out(layers)
         self.gradients = torch.empty(len(self.order), dtype=torch.int64, device=self.device)
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
@@ -220,6 +223,8 @@ class Plan:
         """True if a layer awaits its first refresh."""
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
+        if self.orthogonal:
+            self.orthogonal.refreshed(self)
 
     def _scratch(self, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(size, dtype=dtype, device=self.device)
@@ -280,7 +285,7 @@ class Plan:
         """Send the gradient addresses and the numbers."""
         lr = group["lr"]
         there = isinstance(lr, Tensor) and lr.device == self.device and self.device.type == "cuda"
-        numbers = [-1.0 if there else float(lr), *group["betas"], *(group[name] for name in NUMBERS)]
+        numbers = [-1.0 if there else float(lr), *group["betas"], *(group[name] for name in NUMBERS), power_of(group)]
         now = [grads[i].data_ptr() for i in self.order], numbers
         for what, before, into in zip(now, self.settings, (self.gradients, self.numbers), strict=True):
             if what != before or self.sent or self._captured():  # a graph captured by the user has sent others since
@@ -344,6 +349,8 @@ class Plan:
             for some in shapes.values():
                 refresh(counted(some), group)
             self.waits = False
+            if self.orthogonal:
+                self.orthogonal.refreshed(self)
             return
         self._refresh_where_due(grads)
 
@@ -368,3 +375,5 @@ class Plan:
         for states, (G, *_), made in zip(some, items, axes.refresh(items, self.metric), strict=True):
             keep_sketches(states, *made)
             count_refreshes(states, G)
+        if self.orthogonal:
+            self.orthogonal.refreshed(self)

@@ -162,7 +162,7 @@ def test_orthogonal_steps_are_those_of_a_cpu(together, monkeypatch):
     made = []
     for device, dtype in (("cpu", torch.float32), ("cuda", torch.float32), ("cuda", torch.float64)):
         params = start(SHAPES, device, dtype)
-        before = [p.detach().cpu().float() for p in params]
+        before = [p.detach().cpu().float().clone() for p in params]
         steps(Sketchy(params, lr=0.01, refresh_every=1, direction="orthogonal"), params, gradients)
         made.append([p.detach().cpu().float() - w for p, w in zip(params, before, strict=True)])
     for moved, ours, exact in zip(*made, strict=True):

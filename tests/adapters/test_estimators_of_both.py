@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
+import pickle
 import re
+import threading
+import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,6 +257,72 @@ def test_integers_beyond_floats_are_refused_and_dates_may_be_classes() -> None:
     for k in range(10):
         model.learn_one({"a": float(k % 2)}, days[k % 2])
     assert model.predict_one({"a": 1.0}) == days[1].item()
+
+
+def _table(k: int) -> pd.DataFrame:
+    return pd.DataFrame({"a": [1.0, 2.0, 3.0], "w": [f"x{k}", f"y{k % 7}", "z"]})
+
+
+def _streamed(made: Any, labels: Any) -> Any:
+    for k, label in enumerate(labels):
+        made.learn_one({"a": 1.0, "b": float(k)}, label)
+    return made
+
+
+SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any, int], Any], Callable[[Any], Any]]] = {
+    "words of frames": (
+        lambda: sklearn.OnlineClassifier().fit(_table(0), [0, 1, 2]),
+        lambda model, k: model.partial_fit(_table(k), [0, 1, 2]),
+        lambda model: model.predict_proba(_table(0)),
+    ),
+    "directions": (
+        lambda: sklearn.SketchedPCA(2).partial_fit(np.eye(6)),
+        lambda model, k: model.partial_fit(np.eye(6) * k),
+        lambda model: model.transform(np.eye(6)),
+    ),
+    "River's classes": (
+        lambda: _streamed(river.OnlineClassifier("adagrad"), "xyz"),
+        lambda model, k: model.learn_one({"a": 1.0, f"new{k}": 1.0}, f"class{k % 40}"),
+        lambda model: model.predict_proba_one({"a": 1.0}),
+    ),
+    "River's numbers": (
+        lambda: _streamed(river.OnlineRegressor(), [0.5, 1.5]),
+        lambda model, k: model.learn_one({"a": 1.0, f"new{k % 300}": 1.0}, 0.1 * k),
+        lambda model: model.predict_one({"a": 1.0}),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_copies_and_files_are_whole_while_other_threads_learn(kind: str, tmp_path: Path) -> None:
+    make, learn, use = SHARED[kind]
+    model, failures, ended = make(), [], threading.Event()
+
+    def saved() -> Any:
+        model.save(tmp_path / "model")
+        return onsketch.load(tmp_path / "model")
+
+    def repeated(call: Callable[[int], Any]) -> None:
+        try:
+            for k in itertools.count(1):
+                if ended.is_set():
+                    return
+                call(k)
+        except BaseException as error:
+            failures.append(error)
+
+    calls: list[Callable[[int], Any]] = [
+        lambda k: learn(model, k), lambda k: learn(model, -k), lambda k: use(model), lambda k: use(saved()),
+        lambda k: use(copy.deepcopy(model)), lambda k: use(pickle.loads(pickle.dumps(model))),
+    ]  # fmt: skip
+    threads = [threading.Thread(target=repeated, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def test_passes_that_end_before_the_score_has_settled_warn() -> None:

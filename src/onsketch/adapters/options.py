@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.core.losses import LOSSES
+from onsketch.core.rwlock import Locked
 from onsketch.files import model_file
 from onsketch.learners.base import Learner
 from onsketch.learners.build import safe_learner
@@ -224,14 +225,14 @@ def _renumbered(learner: Any, numbers: NDArray[np.int64] | None) -> Any:
     return revived({**header, width: max(learner.n_features, int(numbers.max(initial=-1)) + 1)}, arrays)
 
 
-class Held:
+class Held(Locked):
     """An estimator whose learner is pickled as arrays. Reading copies them: those of a memory map are read-only."""
 
     _held: str
     """The attribute that has the learner, or None."""
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state = super().__getstate__()
         if state.get(self._held) is not None:
             state[self._held] = described(state[self._held])
         return state

@@ -130,8 +130,6 @@ class Learner(Locked, ABC):
                         self._width = width
                 if done < stop:
                     raise UpdateError(f"method {self.method.name}, loss {self.loss}", done, predictions[:done])
-            if not count:
-                self._width = max(width, rows.n_features)
         return predictions
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from contextlib import nullcontext
 from inspect import signature
 from typing import Any, Self, Unpack
 
@@ -19,6 +20,7 @@ from onsketch.adapters.options import (
     takes_learner_options,
 )
 from onsketch.adapters.river.features import FeatureNames
+from onsketch.core.interrupts import uninterrupted
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -95,4 +97,14 @@ class OnlineEstimator(Held):
         """Write the estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
         from onsketch.adapters.river.saving import save_estimator
 
-        save_estimator(self, path)
+        with uninterrupted, self._names.entering, self._learner.lock.reading if self._learner else nullcontext():
+            save_estimator(self, path)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        with uninterrupted, self._names.entering:
+            twin: Self = super().__deepcopy__(memo)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        with uninterrupted, self._names.entering:
+            return super().__getstate__()

@@ -96,7 +96,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if plain and kept is None and self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
             return
         if plain and kept is not None:
-            with uninterrupted:
+            with uninterrupted, self._names.entering:
                 if self._names.learn_one(learner.single, x, 1.0 if y else -1.0):
                     kept.append((dict(x), y))
                     self._spend(len(x))
@@ -155,7 +155,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         for start, stop in zip(starts, [*starts[1:], rows.count], strict=True):
             newcomer = labels[start] not in self._codes
             if newcomer:
-                self._codes[labels[start]] = self._learner.add_class()
+                self._codes[labels[start]] = self._learner.n_classes  # first, for threads that predict
+                self._learner.add_class()
             part = rows if stop - start == rows.count else rows.part(start, stop)
             before = self._learner.rounds
             try:
@@ -225,7 +226,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
                 unlikely, likely = of_two(margin)
                 return {no: unlikely, yes: likely}
         margins = self._learner.predict(self._names.row(x, learn=False))
-        return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
+        return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=False))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable class, None before any label."""

@@ -61,6 +61,7 @@ class OnlineEstimator(Held, Saved, BaseEstimator):  # type: ignore[misc]
 
     _held = "learner_"
 
+    writes = ("fit", "partial_fit", "merge")
     learner_: Any
 
     def _options(self, n_features: int | None) -> dict[str, Any]:

@@ -49,6 +49,11 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Save
     (2000, 3)
     """
 
+    reads = (
+        "transform", "inverse_transform", "components_", "singular_values_", "explained_variance_",
+        "explained_variance_ratio_", "mean_", "escaped_", "n_samples_seen_",
+    )  # fmt: skip
+    writes = ("fit", "partial_fit")
     _centred = False
     _kept = ("n_features_in_",)
 

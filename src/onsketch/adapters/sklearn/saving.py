@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from onsketch.adapters.options import described, revived
 from onsketch.adapters.sklearn.frames import FrameRows
-from onsketch.core.arrays import Arrays, require
+from onsketch.core.arrays import Arrays, require, require_room
 from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.rwlock import Locked
 from onsketch.files import model_file
 
 
-class Saved:
+class Saved(Locked):
     """An estimator or transformer that can be written to a model file."""
 
+    reads: ClassVar[tuple[str, ...]] = ("save",)
     _kept: tuple[str, ...] = ("n_features_in_", "n_iter_")
     """Fitted attributes that are whole numbers."""
 
@@ -69,6 +71,7 @@ def from_file(content: model_file.Content) -> Any:
             estimator.stream_ = estimator._new_stream(estimator.n_features_in_, bool(header["sparse"]))
         elif made_by is OnlineClassifier:
             kept = header["classes"]
+            require_room(np.dtype(kept["dtype"]).itemsize * len(kept["labels"]), content.arrays, "classes")
             estimator.classes_ = np.array(kept["labels"], dtype=np.dtype(kept["dtype"]))
         if "frames" in header:
             estimator._frames = FrameRows.from_state(header["frames"])
@@ -86,6 +89,7 @@ def from_file(content: model_file.Content) -> Any:
 def _check(estimator: Any) -> None:
     """Refuse an estimator that does not fit its learner."""
     learner, width = estimator.learner_, estimator.n_features_in_
+    require(isinstance(estimator.random_state, int | None), "its random_state is no seed", "parameters.random_state")
     require(estimator.n_iter_ >= 1, "it has never learned", "fitted.n_iter_")
     inside = learner.n_features if not hasattr(estimator, "_frames") else width  # words change the width
     require(width == inside >= 1, "its learner has another width", "fitted.n_features_in_")

@@ -89,7 +89,7 @@ def proximal(metric: Metric, v: Array, terms: Terms, s: float) -> Array:
     if terms.lower <= 0.0 <= terms.upper and np.abs(metric.times(v)).max(initial=0.0) <= threshold:
         return np.zeros_like(v)
     # in units (a power of two: exact) in which the weights are of size 1, so that nothing overflows
-    unit = math.ldexp(1.0, math.frexp(max(float(np.abs(v).max()), -terms.upper, terms.lower))[1])
+    unit = 2.0 ** min(math.frexp(max(float(np.abs(v).max()), -terms.upper, terms.lower))[1], 1023)
     terms = terms._replace(lower=terms.lower / unit, upper=terms.upper / unit)
     low_rank = float(metric.inside.min(initial=math.inf)) >= metric.outside
     dual = _LowRankDual if low_rank else _FullDual

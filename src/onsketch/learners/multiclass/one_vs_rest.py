@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onsketch
-from onsketch.core.arrays import Arrays, named, under
+from onsketch.core.arrays import Arrays, named, require, under
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES
 from onsketch.learners.base import Learner
@@ -233,6 +233,8 @@ class OneVersusRest(ManyClasses):
         for name, learner in everyone:
             learner._width = int(header["width"])
             learner._restore(under(str(name), arrays))
+        known: list[Any] = [arrays.get(f"{name}.features") for name, _ in everyone]  # rows are translated once for all
+        require(all(np.array_equal(one, known[0]) for one in known), "its classes have seen other features", "features")
 
     def _each(self, task: Callable[[int], Floats], count: int, small: bool) -> list[Floats]:
         """``task(k)`` for each class, in threads if that is faster; raise the error of the earliest row."""

@@ -336,7 +336,7 @@ def test_rows_that_wait_are_bounded_in_bytes():
     for k in range(30):
         waitlist.put(str(k), np.zeros((1, 100)), None, {})
     assert 5 < len(waitlist) <= 11
-    assert waitlist.evicted == 30 - len(waitlist)
+    assert waitlist.outcomes["evicted"] == 30 - len(waitlist)
     for k in range(30):
         waitlist.done(str(k))
     assert waitlist._bytes == 0

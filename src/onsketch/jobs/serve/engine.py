@@ -28,12 +28,13 @@ from onsketch.jobs.serve.learn_requests import (
     Busy,
     DiskFull,
     LearnRequest,
+    Refused,
     Stopping,
     distribute_results,
     validate,
 )
 from onsketch.jobs.serve.log import Log, LogError
-from onsketch.jobs.serve.model import Learned, Model
+from onsketch.jobs.serve.model import NOTHING, Learned, Model
 from onsketch.jobs.serve.store import Store
 
 DURABILITY = ("none", "batch", "row")
@@ -252,27 +253,16 @@ class Engine:
 
     def _process(self, requests: list[LearnRequest]) -> None:
         batch, kept, refused = validate(self.model, requests)
+        learned = NOTHING
         if len(batch) or batch.notes:
-            if self.store is not None and self.durability != "none":
-                try:
-                    if self._log is None:  # the disk was full when the service started
-                        self._log = self.store.log(self._number)
-                    self._log.append(batch.encode())
-                except OSError as error:
-                    self._unwritten(error, requests)
-                    return
-                self.disk_full = False
-                try:
-                    if self.durability == "row":
-                        self._log.sync(self._log.number)
-                except (OSError, LogError) as error:  # the record may be on the disk: a restart decides
-                    self._unsynced(error, requests)
-                    self._finish(requests)
-                    return
+            error = self._written(batch)
+            if error is not None:
+                for request in requests:
+                    request.result = error
+                self._finish(requests)
+                return
             self._number += 1
             learned = self._apply(batch)
-        else:
-            learned = Learned(np.empty(0), np.empty(0, dtype=bool))
         self.refused_rows += distribute_results(requests, kept, refused, learned)
         self._snapshot_when_due()
         if self.durability == "batch":
@@ -282,13 +272,34 @@ class Engine:
         else:
             self._finish(requests)
 
+    def _written(self, batch: Batch) -> Refused | None:
+        """Write a batch to the log; return the error that refuses its requests."""
+        if self.store is None or self.durability == "none":
+            return None
+        try:
+            if self._log is None:  # the disk was full when the service started
+                self._log = self.store.log(self._number)
+            self._log.append(batch.encode())
+        except OSError as error:  # nothing was learned of these rows
+            self.disk_full = _is_full(error)
+            if self.disk_full:
+                return DiskFull("the disk is full: nothing was learned; predictions continue")
+            return Broken("the log cannot be written")
+        self.disk_full = False
+        try:
+            if self.durability == "row":
+                self._log.sync(self._log.number)
+        except (OSError, LogError) as error:  # the record may be on the disk: a restart decides
+            return self._unsynced(error, [])
+        return None
+
     def _apply(self, batch: Batch) -> Learned:
         """Apply a batch to the models, in the same form for new requests and for records of the log."""
         self.position.update(batch.notes.get("position", {}))
         if batch.notes.get("promote") and self.shadow is not None:
             with self._step:
                 self.model, self.shadow = self.shadow, self.model
-        learned = Learned(np.empty(0), np.empty(0, dtype=bool))
+        learned = NOTHING
         if len(batch):
             for model in (self.model, self.shadow):
                 if model is None:
@@ -310,19 +321,10 @@ class Engine:
                 patience -= 1
             self._step.acquire()
 
-    def _unwritten(self, error: OSError, requests: list[LearnRequest]) -> None:
-        """The log could not be written: nothing was learned of these rows."""
-        full = _is_full(error)
-        self.disk_full = full
-        why = "the disk is full: nothing was learned; predictions continue" if full else "the log cannot be written"
-        for request in requests:
-            request.result = DiskFull(why) if full else Broken(why)
-        self._finish(requests)
-
-    def _unsynced(self, error: OSError | LogError, requests: list[LearnRequest]) -> None:
-        """End learning: a record is in the log, but perhaps not on the disk."""
+    def _unsynced(self, error: OSError | LogError, requests: list[LearnRequest]) -> Broken:
+        """End learning: a record is in the log, but perhaps not on the disk. Return the answer."""
         what = f"errno {error.errno}" if isinstance(error, OSError) else "half a record in it"
-        self._fail(f"the log could not be put on the disk ({what}); restart the service", requests)
+        return self._fail(f"the log could not be put on the disk ({what}); restart the service", requests)
 
     # The committer ----------------------------------------------------------------------------------------
 
@@ -360,15 +362,17 @@ class Engine:
         for request in requests:
             request.answer()
 
-    def _fail(self, why: str, requests: list[LearnRequest]) -> None:
-        """Stop learning: the state in memory may be ahead of the disk."""
+    def _fail(self, why: str, requests: list[LearnRequest]) -> Broken:
+        """Stop learning: the state in memory may be ahead of the disk. Return the answer to all requests."""
         with self._lock:
             self.failure = why
             waiting = list(self._queue)
             self._queue.clear()
+        error = Broken(why)
         for request in [*requests, *waiting]:
-            request.result = Broken(why)
+            request.result = error
         self._finish(waiting)
+        return error
 
     # Snapshots --------------------------------------------------------------------------------------------
 

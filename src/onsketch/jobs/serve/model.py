@@ -55,6 +55,10 @@ class Learned(NamedTuple):
     """Mask (rows,) of the learned rows: an update that is not finite is refused, and the row has no margin."""
 
 
+NOTHING = Learned(np.empty(0), np.empty(0, dtype=bool))
+"""The outcome of no rows."""
+
+
 class CheckedLabels(NamedTuple):
     """Labels as numbers, and what was wrong with those that have none."""
 
@@ -248,7 +252,7 @@ class Model(Training):
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return Learned(np.empty(0), np.empty(0, dtype=bool))
+            return NOTHING
         return Learned(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _pace(self, rows: int, seconds: float) -> None:

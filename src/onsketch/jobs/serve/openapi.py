@@ -175,8 +175,8 @@ def description() -> dict[str, Any]:
         "/model": {
             "get": _operation("model", "The current model file.", _text("application/octet-stream", "binary"))
         },
-        "/healthz": {"get": _health("healthz", "Health")},
-        "/readyz": {"get": _health("readyz", "Readiness")},
+        "/healthz": {"get": _health("healthz", "Health", "500")},
+        "/readyz": {"get": _health("readyz", "Readiness", "503")},
         "/metrics": {"get": _operation("metrics", "Figures for Prometheus.", _text("text/plain"))},
         "/openapi.json": {"get": _operation("openapi", "This description.", _json({"type": "object"}))},
         "/events": {"get": _operation("events", "Figures of the live page.", _text("text/event-stream"), ("503",))},
@@ -244,13 +244,10 @@ def _operation(
     for status in sorted({*errors, *_ACCESS}):
         responses[status] = {"description": _REASONS[status], "content": _json(_ref("Error"))}
     found: dict[str, Any] = {"operationId": name, "summary": words, "responses": responses}
-    if body is not None:
-        found["requestBody"] = {"required": True, "content": body}
-    return found
+    return found if body is None else {**found, "requestBody": {"required": True, "content": body}}
 
 
-def _health(name: str, record: str) -> dict[str, Any]:
-    answer = _json(_ref(record))
-    responses = {status: {"description": words, "content": answer} for status, words in
-                 (("200", "Well."), ("500" if name == "healthz" else "503", "Not well."))}  # fmt: skip
-    return {"operationId": name, "summary": f"Answer of /{name}.", "responses": responses}
+def _health(name: str, record: str, unwell: str) -> dict[str, Any]:
+    found = _operation(name, f"Answer of /{name}.", _json(_ref(record)))
+    well = found["responses"]["200"]
+    return {**found, "responses": {"200": well, unwell: {**well, "description": "Not well."}}}

@@ -170,7 +170,7 @@ class Service:
         except Exception:
             for one, row in zip(given, rows, strict=True):
                 self.waitlist.put(self.waitlist.key(one.id), row.rows, row.weight, row.predicted)
-                self.waitlist.labelled -= 1
+                self.waitlist.outcomes["labelled"] -= 1
             raise
         for (place, row), answer in zip(taken.items(), self._answers_of(outcome), strict=True):
             id = {"id": labels[place].id}

@@ -41,7 +41,9 @@ class Waitlist:
         self._bytes = 0
         self._rows: OrderedDict[str, Waiting] = OrderedDict()
         self._gone: OrderedDict[str, str] = OrderedDict()
-        self.expired = self.evicted = self.unknown = self.repeated = self.late = self.labelled = 0
+        """Outcomes of rows that wait no more, by key."""
+        self.outcomes = dict.fromkeys(("labelled", "expired", "evicted", "unknown", "repeated", "late"), 0)
+        """How many rows were learned or dropped, and labels refused."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -55,22 +57,22 @@ class Waitlist:
     def put(self, key: str, rows: Rows, weight: float | None, predicted: dict[str, Any]) -> None:
         """Let a row wait; one of the same id that waits already is replaced."""
         self.sweep()
-        self._taken(key)
+        if key in self._rows:
+            self._bytes -= self._rows.pop(key).nbytes
         self._gone.pop(key, None)
         one = Waiting(rows, weight, predicted, time.monotonic() + self.seconds)
         self._bytes += one.nbytes
         while self._rows and (len(self._rows) >= self.most or self._bytes > self.most_bytes):
-            oldest = next(iter(self._rows))
-            self._taken(oldest)
-            self._forget(oldest, "evicted")
-            self.evicted += 1
+            self._drop(next(iter(self._rows)), "evicted")
         self._rows[key] = one
 
-    def _taken(self, key: str) -> Waiting | None:
-        """Take a row out, if it is there."""
-        row = self._rows.pop(key, None)
-        self._bytes -= 0 if row is None else row.nbytes
-        return row
+    def _drop(self, key: str, outcome: str) -> None:
+        """Take a row out, and remember its outcome, within the limit."""
+        self._bytes -= self._rows.pop(key).nbytes
+        self.outcomes[outcome] += 1
+        self._gone[key] = outcome
+        while len(self._gone) > self.most:
+            self._gone.popitem(last=False)
 
     def get(self, key: str) -> Waiting | None:
         """Return the row that waits under this id; it keeps waiting until ``done``."""
@@ -79,23 +81,22 @@ class Waitlist:
 
     def done(self, key: str) -> None:
         """The row has been learned."""
-        if self._taken(key) is not None:
-            self.labelled += 1
-            self._forget(key, "labelled")
+        if key in self._rows:
+            self._drop(key, "labelled")
 
     def why_not(self, key: str) -> tuple[int, str]:
         """Return the status and the reason why there is no row under this id, and count the case."""
-        reason = self._gone.get(key)
-        if reason == "labelled":
-            self.repeated += 1
+        outcome = self._gone.get(key)
+        if outcome == "labelled":
+            self.outcomes["repeated"] += 1
             return 409, "the label of this id has come already; it is learned once"
-        if reason is not None:
-            self.late += 1
-            limit = f"the label came later than {self.seconds:g} seconds" if reason == "expired" else (
+        if outcome is not None:
+            self.outcomes["late"] += 1
+            limit = f"the label came later than {self.seconds:g} seconds" if outcome == "expired" else (
                 f"more than {self.most:,} rows or {self.most_bytes >> 20:,} MiB were waiting; the oldest were dropped"
             )  # fmt: skip
             return 410, f"the features of this id are no longer kept: {limit}"
-        self.unknown += 1
+        self.outcomes["unknown"] += 1
         return 404, "no row with this id waits for a label; predict it with the id first"
 
     def sweep(self) -> None:
@@ -105,16 +106,8 @@ class Waitlist:
             key, row = next(iter(self._rows.items()))
             if row.until > now:
                 return
-            self._taken(key)
-            self._forget(key, "expired")
-            self.expired += 1
-
-    def _forget(self, key: str, reason: str) -> None:
-        self._gone[key] = reason
-        while len(self._gone) > self.most:
-            self._gone.popitem(last=False)
+            self._drop(key, "expired")
 
     def counts(self) -> dict[str, int]:
         """Counts of the rows and labels so far, by outcome."""
-        names = ("labelled", "expired", "evicted", "unknown", "repeated", "late")
-        return {"waiting": len(self._rows), **{name: getattr(self, name) for name in names}}
+        return {"waiting": len(self._rows), **self.outcomes}

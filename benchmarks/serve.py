@@ -4,9 +4,11 @@
         [--idle 1000] [--vw PYTHON]
 
 Shown are rows learned a second, as single requests over kept-alive connections and in batches of 1,000 (VW lines, and
-JSON objects of the same rows), and the median and 99th percentile of a prediction, alone and while batches are learned
-at half the highest rate. The rows are those of the a9a-like stream, 14 features each. VW's daemon gets the same lines
-over its own protocol, 1,000 at a time. ``--vw`` names the interpreter that has ``vowpalwabbit``.
+JSON objects of the same rows), the processor time that the server takes for a single row, learned and predicted, and
+the median and 99th percentile of a prediction, alone and while batches are learned at half the highest rate. The
+processor time depends less than the rates on what else the machine does. The rows are those of the a9a-like stream, 14
+features each. VW's daemon gets the same lines over its own protocol, 1,000 at a time. ``--vw`` names the interpreter
+that has ``vowpalwabbit``.
 
 ``--idle N`` opens N connections that send one request and then stay idle, and times predictions meanwhile.
 ``--memory ROWS`` sends that many rows instead and watches the memory of the service. ``--fuzz N`` sends N mutated
@@ -92,7 +94,7 @@ class Http:
 @contextlib.contextmanager
 def service(*options: str):
     """``onsketch serve`` as a process, and its port."""
-    process = subprocess.Popen([*PROGRAM, *options], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*PROGRAM, *options], stdout=subprocess.PIPE, text=True, start_new_session=True)
     port = None
     for line in process.stdout:
         if match := re.match(r"Serving on http://127\.0\.0\.1:(\d+)", line):
@@ -121,7 +123,7 @@ def vw_daemon(python: str):
                 connection = socket.create_connection(("127.0.0.1", port))
                 break
             time.sleep(0.1)
-        yield connection
+        yield process, connection
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -137,10 +139,30 @@ def repeat(action, seconds: float) -> tuple[int, float]:
     return count, now
 
 
+def cpu_of(process: subprocess.Popen, action, requests: list[bytes], repeats: int = 3) -> float:
+    """Microseconds of processor time that a server's group of processes takes for a request, least of some repeats."""
+
+    def used() -> float:
+        ticks = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = path.read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12]) if int(fields[2]) == process.pid else 0
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    best = np.inf
+    for _ in range(repeats):
+        began = used()
+        for request in requests:
+            action(request)
+        best = min(best, used() - began)
+    return 1e6 * best / len(requests)
+
+
 def vw_rates(python: str, lines: list[str], seconds: float) -> dict[str, float]:
     """Rows a second of VW's daemon, in batches and one by one."""
     batches = ["\n".join(lines[k : k + BATCH]).encode() + b"\n" for k in range(0, len(lines), BATCH)]
-    with vw_daemon(python) as connection:
+    with vw_daemon(python) as (process, connection):
 
         def send(data: bytes, answers: int) -> None:
             connection.sendall(data)
@@ -152,7 +174,8 @@ def vw_rates(python: str, lines: list[str], seconds: float) -> dict[str, float]:
         found = {"batch": count * BATCH / took}
         singles = [(line + "\n").encode() for line in lines[:BATCH]]
         count, took = repeat(lambda k: send(singles[k % BATCH], 1), seconds / 2)
-        return {**found, "single": count / took}
+        found["single"] = count / took
+        return {**found, "cpu": cpu_of(process, lambda line: send(line, 1), singles)}
 
 
 def single_rate(port: int, requests: list[bytes], seconds: float, clients: int = 4) -> float:
@@ -211,7 +234,7 @@ def measure(learner: str, durability: str, lines: list[str], seconds: float) -> 
     """All figures of one learner and durability."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--learner", learner, "--task", "binary", "--durability", durability, "--log", folder]
-        with service(*options) as (_, port):
+        with service(*options) as (process, port):
             texts = ["\n".join(lines[k : k + BATCH]).encode() for k in range(0, len(lines), BATCH)]
             batches = [Http.request("/learn?format=vw", text, "text/x-vw", "text/plain") for text in texts]
             objects = [as_object(line) for line in lines[: 10 * BATCH]]
@@ -230,6 +253,8 @@ def measure(learner: str, durability: str, lines: list[str], seconds: float) -> 
             count, took = repeat(lambda k: connection.ask(listed[k % len(listed)]), seconds / 2)
             found["json"] = count * BATCH / took
             found["single"] = single_rate(port, singles, seconds / 2)
+            found["learn cpu"] = cpu_of(process, connection.ask, singles)
+            found["predict cpu"] = cpu_of(process, connection.ask, predicts)
             found["p50"], found["p99"] = latencies(port, predicts, seconds)
             hundreds = ["\n".join(lines[k : k + 100]).encode() for k in range(0, 100 * BATCH // 10, 100)]
             found["load p50"], found["load p99"] = under_load(port, hundreds, predicts, found["batch"] / 2, seconds)
@@ -324,20 +349,19 @@ def main() -> None:
     if options.memory:
         memory(options.memory, lines)
         return
-    print("                     rows a second                     predict, ms       while learning")
-    print("                     batch    JSON batch    single    p50      p99      p50      p99", flush=True)
+    print("                     rows a second              CPU µs a single row  predict, ms       while learning")
+    print("                     batch    JSON batch   single  learn    predict  p50      p99      p50      p99")
     for _ in range(2):
         if options.vw:
             found = vw_rates(options.vw, lines, options.seconds)
-            print(f"vw --daemon      {found['batch']:9,.0f} {'':12} {found['single']:9,.0f}", flush=True)
+            rates = f"{found['batch']:9,.0f} {'':12} {found['single']:8,.0f}"
+            print(f"vw --daemon      {rates} {found['cpu']:6.0f}", flush=True)
     for learner in options.learner:
         for durability in options.durability:
             found = measure(learner, durability, lines, options.seconds)
-            print(
-                f"{learner:9s} {durability:6s} {found['batch']:9,.0f} {found['json']:12,.0f} {found['single']:9,.0f} "
-                f"{found['p50']:8.2f} {found['p99']:8.2f} {found['load p50']:8.2f} {found['load p99']:8.2f}",
-                flush=True,
-            )
+            cells = (("batch", "9,.0f"), ("json", "12,.0f"), ("single", "8,.0f"), ("learn cpu", "6.0f"),
+                     ("predict cpu", "9.0f"), *((name, "8.2f") for name in ("p50", "p99", "load p50", "load p99")))  # fmt: skip
+            print(f"{learner:9s} {durability:6s}", *(format(found[name], form) for name, form in cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from onsketch.jobs.plans import Plan
 from onsketch.jobs.predictions import check_kind, classes_of, labels_of
 from onsketch.jobs.training import Training
 from onsketch.learners.rows import as_weights
-from onsketch.rows.encoder import Encoder, columns_of, flattened
+from onsketch.rows.encoder import Encoder, as_columns, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import Interactions, as_interactions
 from onsketch.rows.labels import Labels
@@ -132,7 +132,7 @@ class Model(Locked):
             the label predicted for each row *before* it was learned.
         """
         rows = self.rows(X)
-        labels = y.to_pylist() if hasattr(y, "to_pylist") else y.tolist() if hasattr(y, "tolist") else list(y)
+        labels = _listed(y)
         if len(labels) != rows.shape[0]:
             raise InputError(f"y: {len(labels)} labels for {rows.shape[0]} rows.")
         weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
@@ -165,11 +165,12 @@ class Model(Locked):
             return self._objects(X)
         if hasattr(X, "collect") and not hasattr(X, "to_arrow"):
             raise InputError("X: a lazy frame has no rows yet; call collect() first.")
-        if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")) or _is_batch(X):
-            return self._table(columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X), X.shape[0])
-        if hasattr(X, "iloc") and hasattr(X, "columns"):
-            return self._table(columns_of(X), len(X))
-        return self._matrix(X)
+        columns = as_columns(X)
+        if columns is None:
+            return self._matrix(X)
+        sample = {name: _listed(cells[:SAMPLE]) for name, cells in columns.items() if name in self._kinds}
+        self._check(sample, columns)
+        return self._encoder.columns(columns, X.shape[0])
 
     def _objects(self, X: Sequence[Any]) -> Any:
         for row in X:
@@ -180,13 +181,10 @@ class Model(Locked):
         self._check({name: [row.get(name) for row in flat] for name in names}, whole=len(flat) == len(X))
         return self._encoder.objects(X)
 
-    def _table(self, columns: Mapping[str, Any], count: int) -> Any:
-        self._check({name: _first(cells) for name, cells in columns.items() if name in self._kinds}, columns)
-        return self._encoder.columns(columns, count)
-
     def _matrix(self, X: Any) -> Any:
         if not hasattr(X, "tocsr"):
-            X = np.asarray(X, dtype=None if _holds_objects(X) else np.float64)
+            words = getattr(getattr(X, "dtype", None), "kind", "f") in "OU"
+            X = np.asarray(X, dtype=None if words else np.float64)
         if X.ndim != 2:
             raise InputError(
                 f"X: expected rows of {len(self._features)} columns, found an array of {X.ndim} dimensions."
@@ -244,15 +242,6 @@ def from_content(content: model_file.Content) -> Model:
     return Model(job)
 
 
-def _first(cells: Any) -> list[Any]:
-    """The first cells of a column."""
-    part = cells[:SAMPLE]
-    return list(part.to_pylist() if hasattr(part, "to_pylist") else part.tolist() if hasattr(part, "tolist") else part)
-
-
-def _is_batch(X: Any) -> bool:
-    return type(X).__name__ == "RecordBatch"
-
-
-def _holds_objects(X: Any) -> bool:
-    return getattr(getattr(X, "dtype", None), "kind", "f") in "OU"
+def _listed(cells: Any) -> list[Any]:
+    """Return cells of a list, an array or a column as Python objects."""
+    return list(cells.to_pylist() if hasattr(cells, "to_pylist") else getattr(cells, "tolist", lambda: cells)())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,17 +69,9 @@ def rereadable(sources: list[str]) -> bool:
 
 def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
     """Refuse a checkpoint of another job, naming what differs."""
-    for name, value in now.items():
-        before = then.get(name)
-        if before != value and list_of(before) != list_of(value):
+    for name, value in json.loads(json.dumps(now)).items():  # which has lists where plans may have tuples
+        if then.get(name) != value:
             raise OptionError(
-                f"{path} is a checkpoint of another job ({name}: {before!r} then, {value!r} now). "
+                f"{path} is a checkpoint of another job ({name}: {then.get(name)!r} then, {value!r} now). "
                 "Resume with the same command or arguments, or start again without resume."
             )
-
-
-def list_of(value: Any) -> Any:
-    """JSON has lists where plans may have tuples."""
-    if isinstance(value, dict):
-        return {name: list_of(item) for name, item in value.items()}
-    return [list_of(item) for item in value] if isinstance(value, (list, tuple)) else value

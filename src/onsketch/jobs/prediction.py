@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
 from onsketch.jobs.estimators import read_trained
@@ -94,69 +93,50 @@ def predict_stream(
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")
             margins = learner.predict(kept.rows)
-            table: dict[str, Any] | None = None
-            said = [] if tabular else answers(margins, task, loss, kind)
+            explained = [] if reasons is None else list(reasons.behind(kept.rows, margins, explain))
+            named = [reason.named({**blocks.names, **trained.names}) for reason in explained]
+            text, table = "", None
             if tabular:
                 table = {} if kept.tags is None else {"tag": kept.tags}
-                table |= columns_of(margins, task, loss, asked)
-            if reasons is not None:
-                names = {**blocks.names, **trained.names}
-                explained = reasons.behind(kept.rows, margins, explain)
-                if table is not None:
-                    table |= _as_columns(list(explained), names, explain)
-                else:
-                    pairs = zip(said, explained, strict=True)
-                    said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in pairs]
-            if table is not None and kept.columns is not None:
-                table = _with_columns(kept.columns, table)
+                table |= columns_of(margins, task, loss, asked) | _as_columns(explained, named, explain)
+                if twice := min(table.keys() & (kept.columns or {}).keys(), default=""):
+                    raise OptionError(
+                        f"columns={twice!r}: the predictions have a column of this name; rename one.", columns=...
+                    )
+                table = (kept.columns or {}) | table
+            else:
+                said = answers(margins, task, loss, kind)
+                if reasons is not None:
+                    lines = map(_in_a_line, explained, named)
+                    said = [f"{answer}  # {line}" for answer, line in zip(said, lines, strict=True)]
+                text = words(said, kept.tags)
             y = task.encode(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
             if labelled.any():
-                _count(tally, judge, task, kept, y, margins, labelled)
+                weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
+                targets = np.where(y == task.positive, 1.0, -1.0) if task.signs else y
+                counted = tally.judged(targets[labelled], margins[labelled], weights)
+                tally.add(counted, kept.X[labelled], task.shown_names)
+                judge.add(counted)
             rows += len(margins)
             passed_over += kept.passed_over
-            text = "" if tabular else words(said, kept.tags)
             yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, tuple(blocks.notes), table)
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, tuple(blocks.notes))
 
 
-def _with_columns(columns: dict[str, list[Any]], table: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns passed through, followed by the predictions."""
-    twice = columns.keys() & table.keys()
-    if twice:
-        raise OptionError(
-            f"columns={min(twice)!r}: the predictions have a column of this name; rename one.", columns=...
-        )
-    return columns | table
-
-
-def _as_columns(reasons: list[Reason], names: Mapping[int, str], most: int) -> dict[str, Any]:
+def _as_columns(reasons: list[Reason], named: list[dict[str, float]], most: int) -> dict[str, Any]:
     """The reasons behind some answers as columns: the name and the part of each of the largest ones."""
-    named = [list(reason.named(names).items())[:most] for reason in reasons]
     found: dict[str, Any] = {}
     for k in range(most):
-        found[f"reason_{k + 1}"] = [row[k][0] if len(row) > k else None for row in named]
-        found[f"part_{k + 1}"] = [row[k][1] if len(row) > k else None for row in named]
+        pairs = [[*row.items()][k] if len(row) > k else (None, None) for row in named]
+        found[f"reason_{k + 1}"], found[f"part_{k + 1}"] = ([pair[side] for pair in pairs] for side in (0, 1))
     if any(reason.intercept is not None for reason in reasons):
         found["intercept"] = [reason.intercept for reason in reasons]
     return found
 
 
-def _in_a_line(reason: Reason, names: Mapping[int, str]) -> str:
+def _in_a_line(reason: Reason, named: dict[str, float]) -> str:
     """The reasons behind an answer, in a line."""
-    shown = [f"{name}={part:+.4g}" for name, part in reason.named(names).items()]
-    if reason.intercept:
-        shown.append(f"(intercept)={reason.intercept:+.4g}")
-    return ", ".join(shown)
-
-
-def _count(
-    tally: Progress, judge: Judge, task: Task, kept: Any, y: Array, margins: Array, labelled: NDArray[np.bool_]
-) -> None:
-    """Compare predictions with the labels of rows that have one."""
-    weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
-    targets = np.where(y == task.positive, 1.0, -1.0)[labelled] if task.signs else y[labelled]
-    block = tally.judged(targets, margins[labelled], weights)
-    tally.add(block, kept.X[labelled], task.shown_names)
-    judge.add(block)
+    shown = {**named, **({"(intercept)": reason.intercept} if reason.intercept else {})}
+    return ", ".join(f"{name}={part:+.4g}" for name, part in shown.items())

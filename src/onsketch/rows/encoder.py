@@ -794,6 +794,14 @@ def columns_of(table: Any) -> dict[str, Any]:
     return dict(zip(names, columns, strict=True))
 
 
+def as_columns(X: Any) -> dict[str, Any] | None:
+    """Return the columns of a data frame or an Arrow table by name; None for anything else."""
+    if hasattr(X, "to_arrow"):
+        X = X.to_arrow()
+    arrow = hasattr(X, "schema") and (hasattr(X, "column_names") or type(X).__name__ == "RecordBatch")
+    return columns_of(X) if arrow or (hasattr(X, "iloc") and hasattr(X, "columns")) else None
+
+
 def refuse_twice(names: Sequence[Any]) -> None:
     """Refuse two columns of one name."""
     if len(set(names)) < len(names):

@@ -17,7 +17,15 @@ from sklearn.utils.validation import validate_data
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data.arrow import schema_of
 from onsketch.data.columns import Roles
-from onsketch.rows.encoder import Encoder, as_floats, cells_of, columns_of, import_pyarrow, is_numeric, refuse_twice
+from onsketch.rows.encoder import (
+    Encoder,
+    as_columns,
+    as_floats,
+    cells_of,
+    import_pyarrow,
+    is_numeric,
+    refuse_twice,
+)
 from onsketch.rows.names import Names, Numbers
 from onsketch.rows.schema import NUMERIC_KINDS, Schema
 
@@ -137,15 +145,6 @@ class FrameRows:
 
 def _matrix(rows: Any) -> Any:
     return rows.matrix() if hasattr(rows, "matrix") else rows
-
-
-def as_columns(X: Any) -> dict[str, Any] | None:
-    """Return the columns of a data frame or an Arrow table by name; None for anything else."""
-    if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")):
-        return columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X)
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return columns_of(X)
-    return None
 
 
 def named(X: Any, name: str = "X") -> Any:

@@ -18,11 +18,6 @@ Number = Annotated[float, Meta(ge=-_MOST, le=_MOST)]
 Weight = Annotated[float, Meta(ge=0.0, le=_MOST)]
 
 
-def one_of(words: Any, more: str = "") -> Meta:
-    """Return the constraint of a text that is one of these words, perhaps followed by ``more``, a pattern."""
-    return Meta(pattern=rf"^({'|'.join(words)}){more}\Z")
-
-
 class Note(Struct, forbid_unknown_fields=True):
     """A record in the notes of a model file.
 

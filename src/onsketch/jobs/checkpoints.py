@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from onsketch.data.task import Task
 from onsketch.files import model_file
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import Checkpoint, Pass, Trained, check_fit, noted, read_noted
 from onsketch.jobs.plans import Plan, same_plan
 from onsketch.jobs.predictions import Predictions
 from onsketch.jobs.tally import Course, Progress, Record
 from onsketch.jobs.weights import Scales
+
+if TYPE_CHECKING:
+    from onsketch.jobs.notes import Checkpoint, Pass, Trained
 
 
 class Resumable:
@@ -129,6 +131,8 @@ class Resumable:
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need; ``notes`` are added."""
+        from onsketch.jobs.notes import Trained
+
         self._gather_names()
         task = self.task
         if task is not None and task.many:  # without classes of rows that are yet to be learned
@@ -137,6 +141,8 @@ class Resumable:
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to resume from here."""
+        from onsketch.jobs.notes import Checkpoint
+
         self._predictions.flush()
         going = Checkpoint.of(
             self,
@@ -164,6 +170,8 @@ class Resumable:
 
     def take_up(self, content: model_file.Content, trained: Trained) -> None:
         """Take over what models and checkpoints both hold."""
+        from onsketch.jobs.notes import check_fit
+
         self.learner = model_file.build(content)
         check_fit(trained, self.learner, self.loss)
         trained.hand(
@@ -183,6 +191,8 @@ class Resumable:
 
     def go_on(self, content: model_file.Content, path: model_file.PathLike = "") -> None:
         """Continue from the content of a model file."""
+        from onsketch.jobs.notes import noted
+
         trained = noted(content.notes).training
         if trained is None:
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
@@ -193,6 +203,7 @@ class Resumable:
     def resume(self, path: model_file.PathLike) -> None:
         """Resume from a checkpoint of the same plan; files may have been added at the end."""
         from onsketch.data import Position
+        from onsketch.jobs.notes import noted, read_noted
 
         content = read_noted(path)
         notes = noted(content.notes)

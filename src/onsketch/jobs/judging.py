@@ -18,7 +18,7 @@ from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.losses import in_units_of_labels, loss_values, named
 from onsketch.data.task import Task
 from onsketch.files.records import Count, Note, Number, Weight
-from onsketch.jobs.tally import Judged, Loss
+from onsketch.jobs.tally import Judged
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Point(NamedTuple):
 class Counts(Note, kw_only=True):
     """The counts of a judge."""
 
-    loss: Loss
+    loss: str
     rows: Count
     changes: Count
     last: Number | None
@@ -198,41 +198,36 @@ class Judge:
         below = np.cumsum(negative) - negative
         return float((positive * (below + 0.5 * negative)).sum() / both)
 
+    def _rates(self) -> Array:
+        """Return false-positive rate, recall and precision as the threshold falls; nothing without a positive row."""
+        false, true = np.cumsum(self.counts[:, ::-1], axis=1)
+        if not true[-1] > 0.0:
+            return np.empty((3, 0))
+        precision = np.divide(true, true + false, where=true > 0.0, out=np.ones_like(true))
+        return np.stack([false / max(false[-1], 1e-300), true / true[-1], precision])
+
     def average_precision(self) -> float | None:
         """Σ (recall gained)·(precision) from the highest margin down."""
-        curve = self._descending()
-        if curve is None:
-            return None
-        true, false = curve
-        gained = np.diff(np.concatenate([[0.0], true])) / true[-1]
-        found = true + false
-        return float((gained * np.divide(true, found, out=np.zeros_like(true), where=found > 0.0)).sum())
+        _, recall, precision = self._rates()
+        return float((np.diff(recall, prepend=0.0) * precision).sum()) if recall.size else None
 
     def roc(self) -> list[Point]:
         """False-positive against true-positive rate."""
-        curve = self._descending()
-        if curve is None:
-            return []
-        true, false = curve
-        rates = np.stack([false / max(false[-1], 1e-300), true / true[-1]], axis=1)
-        return [Point(0.0, 0.0), *(Point(*row) for row in _thinned(rates).tolist())]
+        false, recall, _ = self._rates()
+        return [Point(0.0, 0.0), *_thinned(false, recall)] if recall.size else []
 
     def precision_recall(self) -> list[Point]:
         """Recall against precision."""
-        curve = self._descending()
-        if curve is None:
-            return []
-        true, false = curve
-        kept = true > 0.0
-        rows = np.stack([true / true[-1], np.divide(true, true + false, where=kept, out=np.ones_like(true))], axis=1)
-        return [Point(*row) for row in _thinned(rows[kept]).tolist()]
+        _, recall, precision = self._rates()
+        return _thinned(recall[recall > 0.0], precision[recall > 0.0]) if recall.size else []
 
     def reliability(self, least: float = 1e-300) -> list[Point]:
         """Mean predicted probability, observed share and weight, for ten cells of equal width that have rows enough."""
         bins = 10
         if not self.task.signs or self.loss != "logistic":
             return []
-        p = 1.0 / (1.0 + np.exp(-_centres()))
+        middle = np.sinh((np.arange(-_HALF, _HALF + 1) - 0.5) / _FINE) / 8.0  # a margin in each cell
+        p = 1.0 / (1.0 + np.exp(-middle))
         place = np.minimum((p * bins).astype(int), bins - 1)
         mass = self.counts.sum(axis=0)
         weight = np.bincount(place, mass, bins)
@@ -325,22 +320,12 @@ class Judge:
         judge.sums, judge.own, judge.sample = np.array(state.sums), np.array(state.own), list(state.sample)
         return judge
 
-    def _descending(self) -> tuple[Array, Array] | None:
-        """Weight of true and of false positives as the threshold falls; None where there is no positive row."""
-        true, false = np.cumsum(self.counts[1][::-1]), np.cumsum(self.counts[0][::-1])
-        return (true, false) if true[-1] > 0.0 else None
-
 
 def _cells(margins: Array) -> NDArray[np.intp]:
     """The cell of each margin: above the middle one exactly where the margin is positive."""
     reach = np.ceil(np.abs(np.arcsinh(8.0 * margins)) * _FINE)
     cells = np.where(margins > 0.0, reach, 1.0 - np.maximum(reach, 1.0))
     return (np.clip(cells, -_HALF, _HALF) + _HALF).astype(np.intp)
-
-
-def _centres() -> Array:
-    """A margin in the middle of each cell."""
-    return np.asarray(np.sinh((np.arange(-_HALF, _HALF + 1) - 0.5) / _FINE) / 8.0)
 
 
 def _reservoir(before: int, count: int) -> list[int]:
@@ -355,8 +340,9 @@ def _reservoir(before: int, count: int) -> list[int]:
     return np.where(rows < KEPT, rows.astype(np.int64), drawn.astype(np.int64)).tolist()  # type: ignore[no-any-return]
 
 
-def _thinned(rows: Array) -> Array:
-    """At most 200 of the rows that differ from the one before; first and last among them."""
+def _thinned(x: Array, y: Array) -> list[Point]:
+    """Return at most 200 of the points that differ from the one before; first and last among them."""
+    rows = np.stack([x, y], axis=1)
     kept = rows[np.concatenate([[True], (np.diff(rows, axis=0) != 0.0).any(axis=1)])]
-    chosen: Array = kept[np.unique(np.linspace(0, len(kept) - 1, min(200, len(kept))).round().astype(int))]
-    return chosen
+    chosen = kept[np.unique(np.linspace(0, len(kept) - 1, min(200, len(kept))).round().astype(int))]
+    return [Point(*row) for row in chosen.tolist()]

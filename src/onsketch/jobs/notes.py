@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from inspect import signature
 from typing import Annotated, Any, TypedDict
 
@@ -11,12 +12,13 @@ import msgspec
 
 from onsketch.core.arrays import require
 from onsketch.core.errors import ModelFileError
+from onsketch.core.losses import LOSSES
 from onsketch.data import stream
 from onsketch.data.block import SAFETY
 from onsketch.data.sniff import FORMATS
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.files.records import Count, Note, converted, one_of
+from onsketch.files.records import Count, Note, converted
 from onsketch.jobs.judging import KEPT, SAMPLED, Counts
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.tally import Progress, Record
@@ -34,7 +36,7 @@ class Trained(Note, kw_only=True):
     """Names of features by column, as far as the stream gave them."""
     schema: dict[str, Any] | None = None
     """Schema of a table's columns; None without a table."""
-    format: Annotated[str, one_of(FORMATS)] | None = None
+    format: Annotated[str, msgspec.Meta(pattern=rf"^({'|'.join(FORMATS)})\Z")] | None = None
     holdout: Count = 0
     judge: Counts | None = None
     held_out_judge: Counts | None = None
@@ -149,6 +151,10 @@ def _check(trained: Trained) -> None:
     else:
         require(task.many == (names is not None), f"{field} and its names contradict each other", field)
     require(names is None or len(set(names)) == len(names), f"{field} has a name twice", field)
+    for name in ("progress", "held_out", "judge", "held_out_judge"):
+        part = getattr(trained, name)
+        known_loss = part is None or re.fullmatch(rf"({'|'.join((*LOSSES, 'softmax'))})( [0-9.e-]{{1,25}})?", part.loss)
+        require(known_loss, f"notes.training.{name} is of a loss that nobody knows", f"notes.{name}")
     for name in ("judge", "held_out_judge"):
         judge = getattr(trained, name)
         if judge is not None:

@@ -7,18 +7,16 @@ page, :class:`Recent` the last rows, and :class:`onsketch.jobs.judging.Judge` wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.losses import LOSSES, in_units_of_labels, loss_values
+from onsketch.core.losses import in_units_of_labels, loss_values
 from onsketch.core.probabilities import probabilities
-from onsketch.files.records import Count, Note, Weight, one_of
+from onsketch.files.records import Count, Note, Weight
 
 Array = NDArray[np.float64]
-Loss = Annotated[str, one_of((*LOSSES, "softmax"), "( [0-9.e-]{1,25})?")]
-"""The name of a loss, with its level where it has one."""
 
 
 class Judged(NamedTuple):
@@ -133,7 +131,7 @@ class Progress(Note):
     sample weight; mistakes are counted by weight too.
     """
 
-    loss: Loss
+    loss: str
     signs: bool
     """True if labels are −1 and +1 or codes of classes, so that mistakes are counted."""
     rows: Count = 0

@@ -359,9 +359,10 @@ def main() -> None:
     for learner in options.learner:
         for durability in options.durability:
             found = measure(learner, durability, lines, options.seconds)
-            cells = (("batch", "9,.0f"), ("json", "12,.0f"), ("single", "8,.0f"), ("learn cpu", "6.0f"),
-                     ("predict cpu", "9.0f"), *((name, "8.2f") for name in ("p50", "p99", "load p50", "load p99")))  # fmt: skip
-            print(f"{learner:9s} {durability:6s}", *(format(found[name], form) for name, form in cells), flush=True)
+            forms = {"batch": "9,.0f", "json": "12,.0f", "single": "8,.0f", "learn cpu": "6.0f", "predict cpu": "9.0f"}
+            forms |= dict.fromkeys(("p50", "p99", "load p50", "load p99"), "8.2f")
+            cells = [format(found[name], form) for name, form in forms.items()]
+            print(f"{learner:9s} {durability:6s}", *cells, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 from onsketch.core.losses import in_units_of_labels
-from onsketch.core.probabilities import of_two
+from onsketch.core.probabilities import logistic, of_two
 from onsketch.jobs.explaining import Reasons
-from onsketch.jobs.predictions import classes_of
 from onsketch.jobs.serve.batch import Floats, Rows
 from onsketch.jobs.serve.model import Model
+
+_FEW = 8
+"""Rows up to which probabilities are computed one by one, which takes less time then."""
 
 
 def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
@@ -25,13 +27,13 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if task.kind == "regression":
         said = in_units_of_labels(loss, margins)
         return [{"prediction": s, "margin": margin} for s, margin in zip(said.tolist(), margins.tolist(), strict=True)]
-    negative, positive = classes_of(task).tolist()
-    found = []
-    for margin in margins.tolist():
-        answer = {"prediction": positive if margin > 0.0 else negative, "margin": margin}
-        if loss == "logistic":
-            answer["probability"] = of_two(margin)[1]
-        found.append(answer)
+    negative, positive = model.two_labels
+    numbers = margins.tolist()
+    found = [{"prediction": positive if margin > 0.0 else negative, "margin": margin} for margin in numbers]
+    if loss == "logistic":
+        likely = [of_two(margin)[1] for margin in numbers] if len(numbers) < _FEW else logistic(margins).tolist()
+        for answer, probability in zip(found, likely, strict=True):
+            answer["probability"] = probability
     return found
 
 

@@ -22,6 +22,7 @@ from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.model import products_of
 from onsketch.jobs.models import asked_task, make_learner
+from onsketch.jobs.predictions import classes_of
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.serve.watch import Watch
 from onsketch.jobs.tally import Progress
@@ -84,6 +85,8 @@ class Model(Training):
         self._uncounted: list[tuple[Floats, Floats, Floats | None]] = []
         """Labels, margins and weights of rows that were learned and are not in the tallies yet."""
         self._counting = threading.Lock()
+        self._labels: tuple[Task, list[Any]] | None = None
+        """A task, and its two labels."""
         self._step = 64
         self._seconds: list[float] = []
         """Of the last steps of this many rows."""
@@ -103,6 +106,13 @@ class Model(Training):
     def kind(self) -> str:
         """The task: binary, multiclass or regression."""
         return "binary" if self.task.signs else self.task.kind
+
+    @property
+    def two_labels(self) -> list[Any]:
+        """The labels of two classes as answers have them, the negative one first."""
+        if self._labels is None or self._labels[0] is not self.task:
+            self._labels = self.task, classes_of(self.task).tolist()
+        return self._labels[1]
 
     @property
     def meaning(self) -> tuple[Any, ...]:

@@ -55,9 +55,10 @@ class RowReader:
         self.width = (1 << bits) if self.hashed else width
         self._forms: dict[tuple[str, int, bool], TextFormat] = {}
         self._encoder: Encoder | None = None
-        self._table = schema is not None and Schema.from_state(schema).extra != "learn"
+        self.table = schema is not None and Schema.from_state(schema).extra != "learn"
+        """True if the columns are those of a table, so that others are left out."""
         self._format = model.format
-        if self._table or self.hashed:
+        if self.table or self.hashed:
             found = Schema(extra="learn") if schema is None else Schema.from_state(schema)
             self._encoder = encoder_of(found, self.reading, Names(names, _MOST_NAMES))
 
@@ -83,7 +84,7 @@ class RowReader:
 
     def ignored(self, row: Any) -> list[str]:
         """Return the names in an object that the model's table does not have; they are left out."""
-        if not self._table or not isinstance(row, Mapping) or self._encoder is None:
+        if not self.table or not isinstance(row, Mapping) or self._encoder is None:
             return []
         listed = self._encoder.listed
         return [] if listed.issuperset(row) else [name for name in flattened(row) if name not in listed]
@@ -140,7 +141,7 @@ class RowReader:
         """Return the compiled parser of a format, with capacity for this many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
-        if self._table or self._format in NAMED_VALUES:
+        if self.table or self._format in NAMED_VALUES:
             raise InputError("this model was trained on a table or on objects; send objects, not lines.")
         if form == "vw" and not self.hashed:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")

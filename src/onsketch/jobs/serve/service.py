@@ -41,7 +41,8 @@ class Asked(NamedTuple):
     def noted(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The answers to the rows with their notes and ids."""
         for answer, note in zip(found, self.notes, strict=True):
-            answer.update(note)
+            if note:
+                answer.update(note)
         for answer, id in zip(found, self.ids, strict=False):
             if id is not None:
                 answer["id"] = id
@@ -70,10 +71,11 @@ class Service:
         if 0 < words < len(rows):
             raise InputError("some rows are objects and some are lines; send them apart.")
         matrix = self._lines_within(features) if words else self.reader.objects(features)
-        notes = []
-        for row in rows:
-            ignored, note = self.reader.ignored(row.features), {} if row.tag is None else {"tag": row.tag}
-            notes.append({"ignored": ignored, **note} if ignored else note)
+        notes: list[dict[str, Any]] = [{} if row.tag is None else {"tag": row.tag} for row in rows]
+        if self.reader.table:
+            for row, note in zip(rows, notes, strict=True):
+                if ignored := self.reader.ignored(row.features):
+                    note["ignored"] = ignored
         labels, weights = [row.label for row in rows], _weights([row.weight for row in rows])
         return Asked(matrix, labels, weights, notes, [row.id for row in rows])
 
@@ -232,9 +234,9 @@ def _owned(matrix: Rows, place: int) -> Rows:
 
 def _weights(given: Sequence[float | None]) -> Floats | None:
     """Weights of rows, 1 where there is none; None if there are none at all."""
+    if given.count(None) == len(given):
+        return None
     for place, weight in enumerate(given):
         if weight is not None and not 0.0 <= weight <= LARGEST:
             raise InputError(f"row {place}: weight: {weight:g} is no weight: weights are finite and not negative.")
-    if not any(weight is not None for weight in given):
-        return None
     return np.array([1.0 if weight is None else weight for weight in given])

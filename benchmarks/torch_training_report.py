@@ -23,6 +23,14 @@ NETWORKS = {
     "characters": "characters",
 }  # fmt: skip
 REFERENCE = "NorMuon .9"
+VARIANTS = {
+    "Sketchy, orthogonal": "as in the library",
+    "orthogonal, power 3/8": "power 3/8 in place of 1/4",
+    "recipe A": "prototype: AdamW for the other parameters, no Nesterov momentum there",
+    "recipe B": "prototype in blocks of 128, 3 Newton-Schulz steps, power 1/8",
+    "recipe without a sketch": "prototype without a sketch, 5 Newton-Schulz steps",
+}
+"""Names in the runs of orthogonal directions, and what they are."""
 
 
 class Figures:
@@ -32,7 +40,7 @@ class Figures:
         self.runs = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
         self.times = json.loads((folder / "timings.json").read_text())
         self.machine = self.times.pop("machine")
-        self.names = list(self.times["mlp"])
+        self.names = {name: f"**{name}**" if name.startswith("Sketchy") else name for name in self.times["mlp"]}
 
     def search(self, network: str, name: str) -> dict[float, float]:
         """The test loss of each rate, on one seed."""
@@ -66,13 +74,16 @@ def _loss(run: dict[str, Any]) -> float:
 
 
 def table(
-    figures: Figures, cell: Callable[[str, str], str], last: str = "", more: Callable[[str], str] | None = None
+    names: dict[str, str],
+    cell: Callable[[str, str], str],
+    last: str = "",
+    more: Callable[[str], str] | None = None,
 ) -> str:
-    """One row for each optimizer, one column for each network."""
+    """One row for each optimizer, by the word for it, and one column for each network."""
     heads = ["", *NETWORKS.values(), *([last] if more else [])]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for name in figures.names:
-        cells = [f"**{name}**" if name == "Sketchy" else name, *(cell(network, name) for network in NETWORKS)]
+    for name, word in names.items():
+        cells = [word, *(cell(network, name) for network in NETWORKS)]
         lines.append("| " + " | ".join([*cells, *([more(name)] if more else [])]) + " |")
     return "\n".join(lines)
 
@@ -90,10 +101,18 @@ def losses(figures: Figures) -> str:
         text = f"{mean:.{digits}f}"
         return f"{f'**{text}**' if mean == best[network] else text} ± {statistics.stdev(losses):.{digits}f}"
 
-    return table(figures, cell)
+    return table(figures.names, cell)
 
 
 def ratios(figures: Figures) -> str:
+    return ratios_of(figures, figures.names)
+
+
+def variants(figures: Figures) -> str:
+    return ratios_of(figures, VARIANTS)
+
+
+def ratios_of(figures: Figures, names: dict[str, str]) -> str:
     """Per cent of the loss above (below) the reference; in italics within two standard errors of the difference."""
 
     def cell(network: str, name: str) -> str:
@@ -106,11 +125,11 @@ def ratios(figures: Figures) -> str:
         pairs = [(figures.mean(network, name), figures.mean(network, REFERENCE)) for network in NETWORKS]
         return per_cent(math.exp(statistics.fmean(math.log(a / b) for a, b in pairs)), 1.0)
 
-    return table(figures, cell, "mean", mean)
+    return table(names, cell, "mean", mean)
 
 
 def rates(figures: Figures) -> str:
-    return table(figures, lambda network, name: f"{figures.rate(network, name):g}")
+    return table(figures.names, lambda network, name: f"{figures.rate(network, name):g}")
 
 
 def carried(figures: Figures) -> str:
@@ -139,7 +158,7 @@ def costs(figures: Figures) -> str:
         found = sorted(figures.times[network][name]["bytes"] for network in NETWORKS)
         return f"{found[0]:.1f} to {found[-1]:.1f}"
 
-    return table(figures, cell, "bytes per parameter", state)
+    return table(figures.names, cell, "bytes per parameter", state)
 
 
 def setting(figures: Figures) -> str:
@@ -150,7 +169,10 @@ def setting(figures: Figures) -> str:
     )
 
 
-PARTS = {"setting": setting, "losses": losses, "ratios": ratios, "rates": rates, "carried": carried, "costs": costs}
+PARTS = {
+    "setting": setting, "losses": losses, "ratios": ratios, "variants": variants, "rates": rates, "carried": carried,
+    "costs": costs,
+}  # fmt: skip
 
 
 def written(page: str, figures: Figures) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
@@ -37,7 +38,7 @@ class AdaFull(SketchedOptimizer):
         super().__init__(params, lr, *args, **{"diagonal_above": 2048, **options})
 
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
-        return exact.empty(layer.blocks, layer.width, like)
+        return {"matrix": like.new_zeros(layer.blocks, layer.width, layer.width, dtype=torch.float64)}
 
     def _precondition(self, grads: list[Tensor], states: list[State], **settings: Any) -> list[Tensor]:
         return exact.precondition(grads, states, **settings)

@@ -7,7 +7,7 @@ On a CPU it processes one slab at a time, so that the operations before and afte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -16,7 +16,17 @@ _SLAB = 1 << 18
 """Numbers processed at a time."""
 
 
-class Scratch:
+class Cache:
+    """Base of what an optimizer keeps between steps besides its state: copies and pickles are empty."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return type(self)()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
+class Scratch(Cache):
     """Scratch memory that is reused from step to step: allocating as much takes longer than filling it."""
 
     def __init__(self) -> None:
@@ -28,12 +38,6 @@ class Scratch:
         if found is None or found.numel() < size:
             found = self.held[dtype, device] = torch.empty(size, dtype=dtype, device=device)
         return found[:size]
-
-    def __deepcopy__(self, memo: object) -> Scratch:
-        return Scratch()
-
-    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
-        return Scratch, ()
 
 
 class Pace(NamedTuple):

@@ -219,10 +219,9 @@ def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:
     if left.shape[1] == right.shape[1] == 1:
         _whiten_whole(matrices, left[:, 0], right[:, 0])
     else:
-        for dim, W in ((2, right), (1, left)):
-            width = W.shape[2]
-            for i in range(W.shape[1]):
-                _one_side(matrices.narrow(dim, i * width, width), W[:, i], dim)
+        for M, W in ((matrices.mT, right), (matrices, left)):
+            for i, piece in enumerate(torch.split(M, W.shape[2], 1)):
+                piece.baddbmm_(W[:, i], W[:, i].mT @ piece, alpha=-1)
     return matrices
 
 
@@ -245,13 +244,6 @@ def _whiten_whole(matrices: Tensor, left: Tensor, right: Tensor) -> None:
     A = left.mT @ matrices
     B = torch.baddbmm(matrices @ right, left, A @ right, alpha=-1)
     matrices.baddbmm_(torch.cat([left, B], 2), torch.cat([A, right.mT], 1), alpha=-1)
-
-
-def _one_side(matrices: Tensor, W: Tensor, dim: int) -> None:
-    if dim == 2:
-        matrices.baddbmm_(matrices @ W, W.mT, alpha=-1)
-    else:
-        matrices.baddbmm_(W, W.mT @ matrices, alpha=-1)
 
 
 def blocks_of(length: int, block_size: int | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -300,14 +300,9 @@ class SketchedOptimizer(CheckedOptimizer):
     def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
         return fresh(self, Layer.of(weight, group), group, device)
 
-    def _late(self, wanted: State) -> Collection[str]:
-        return late(wanted)
-
-    def _asked(self, group: Mapping[str, Any]) -> str:
-        return asked(group)
-
-    def _out_of_range(self, state: Mapping[str, Any]) -> str:
-        return out_of_range(state)
+    _late = staticmethod(late)
+    _asked = staticmethod(asked)
+    _out_of_range = staticmethod(out_of_range)
 
     def memory_plan(self) -> str:
         """Return a table of the state of each parameter and its bytes; allocates nothing."""

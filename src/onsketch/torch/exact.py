@@ -12,11 +12,6 @@ from onsketch.torch.rows import Round, State
 from onsketch.torch.spectrum import absorptions, cutoff, eigh, inverse_metric
 
 
-def empty(blocks: int, width: int, like: Tensor) -> State:
-    """Return the state of a parameter before its first step: d² numbers for each block."""
-    return {"matrix": torch.zeros(blocks, width, width, dtype=torch.float64, device=like.device)}
-
-
 def precondition(
     grads: Sequence[Tensor],
     states: Sequence[State],

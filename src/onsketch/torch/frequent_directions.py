@@ -55,7 +55,7 @@ class Recipe:
         slots, most = self.slots(size), min(self.limit(size), width)
         small = like.new_empty(0, dtype=torch.float64)
         return {
-            "rows": large.empty_rows(blocks, slots, width, like),
+            "rows": like.new_zeros(blocks, slots, width),
             "transform": small.new_zeros(blocks, most, slots),  # T
             "energy": small.new_zeros(blocks, most),  # λ
             "escaped": small.new_zeros(blocks, 1),  # Σρ

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from onsketch.torch import axes, kernels, orthogonal
-from onsketch.torch.adaptive import Scratch
+from onsketch.torch.adaptive import Cache, Scratch
 from onsketch.torch.axes import Metric
 from onsketch.torch.axes_cuda import LANES, TALL, WIDE, Axes, refreshes, row_bytes
 from onsketch.torch.checked import State
@@ -53,7 +53,7 @@ _EAGER = 2
 """Steps and refreshes before they are captured in a graph."""
 
 
-class DeviceCache:
+class DeviceCache(Cache):
     """State of an optimizer on a device from step to step, besides its parameters' state."""
 
     def __init__(self) -> None:
@@ -78,12 +78,6 @@ class DeviceCache:
         gone = [self.plans.pop(key) for key in keys]
         self.captured += [plan for plan in gone if plan.sent]
         self.known = {k: known for k, known in self.known.items() if not any(known.plan is plan for plan in gone)}
-
-    def __deepcopy__(self, memo: object) -> DeviceCache:
-        return DeviceCache()
-
-    def __reduce__(self) -> tuple[type[DeviceCache], tuple[()]]:
-        return DeviceCache, ()
 
 
 def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:

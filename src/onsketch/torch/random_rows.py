@@ -36,7 +36,7 @@ def empty(blocks: int, width: int, size: int, like: Tensor) -> State:
     """Return the state of a parameter before its first step."""
     small = like.new_empty(0, dtype=torch.float64)
     return {
-        "rows": large.empty_rows(blocks, slots(size), width, like),
+        "rows": like.new_zeros(blocks, slots(size), width),
         "transform": small.new_zeros(blocks, size, slots(size)),  # T
         "gram": small.new_zeros(blocks, size, size),  # K
         "counts": torch.zeros(blocks, 2, dtype=torch.int64),

@@ -53,11 +53,6 @@ class Round(NamedTuple):
 Step = Callable[[list[Tensor], list[State], Round], list[Tensor]]
 
 
-def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
-    """Return R, all zeros."""
-    return like.new_zeros(blocks, slots, width)
-
-
 def lockstep(
     grads: Sequence[Tensor],
     states: Sequence[State],

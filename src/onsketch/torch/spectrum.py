@@ -6,7 +6,7 @@ higher precision. Nothing here reads a CUDA value on the host.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from torch import Tensor
 from onsketch.torch import kernels
 
 Geometry = Literal["newton", "adagrad", "s-adagrad"]
-GEOMETRIES: tuple[Geometry, ...] = get_args(Geometry)
 
 LARGEST_FOR_JACOBI = 128
 """Rows up to which the Jacobi kernel is the faster one; only AdaFull has larger matrices."""

@@ -197,7 +197,6 @@ class SketchedOptimizer(CheckedOptimizer):
             fine = squarable(norms, group["sketch_dtype"])
             self._skipped.on(device).add_((~fine).sum())
             self._step_some(some, group, list(fine.unbind()))
-            self._skipped.listen(device)
 
     def _state_of(self, p: Tensor, g: Tensor, layer: Layer, group: Mapping[str, Any]) -> State:
         state: State = self.state[p]

@@ -94,6 +94,7 @@ class CheckedOptimizer(Optimizer):
         for params, group in zip(chosen, self.param_groups, strict=True):
             if params:
                 self._step_group(params, group)
+        self._skipped.listen()
 
     def _with_gradient(self, params: Sequence[Tensor]) -> list[Tensor]:
         """Return parameters with a local, non-empty gradient; all processes of a DTensor synchronise first."""
@@ -213,10 +214,9 @@ class Skipped:
             self._warn(device)
         return count
 
-    def listen(self, device: torch.device) -> None:
-        """Request the count of a device; it arrives asynchronously."""
-        if not self.warned:
-            count, heard = self.there[device]
+    def listen(self) -> None:
+        """Request the counts of the devices; they arrive asynchronously."""
+        for count, heard in () if self.warned else self.there.values():
             heard.copy_(count, non_blocking=True)
 
     def add(self, device: torch.device, count: int = 1) -> None:

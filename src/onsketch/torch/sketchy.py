@@ -310,7 +310,6 @@ class Sketchy(CheckedOptimizer):
         if known is not None:
             self._skipped.on(params[0].device)
             known.plan.take(known.layers, [p.grad for p in params if p.grad is not None], group)
-            self._skipped.listen(params[0].device)
             return
         served: dict[torch.device, list[Stepped]] = {}
         rest = []
@@ -337,4 +336,3 @@ class Sketchy(CheckedOptimizer):
         alike = len(served) == 1 and not rest and all(is_plain(p) for p in params)
         for device, some in served.items():
             matrix_view_cuda.take_steps(some, group, self._cache, self._skipped.on(device), params if alike else ())
-            self._skipped.listen(device)

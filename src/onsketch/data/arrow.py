@@ -13,13 +13,13 @@ import numpy as np
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, place_of, refuse_changed, sampled, with_label
+from onsketch.data.columns import Roles, decide, place_of
+from onsketch.data.named import NamedValues
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
 from onsketch.rows.encoder import (
-    Encoder,
     Faults,
     as_floats,
     cells_of,
@@ -29,10 +29,7 @@ from onsketch.rows.encoder import (
     numbers_of,
     values_of,
 )
-from onsketch.rows.interactions import Interactions
-from onsketch.rows.labels import Labels
-from onsketch.rows.names import Names
-from onsketch.rows.schema import LABEL, NUMERIC_KINDS, TAG, WEIGHT, Columns, Schema, fitted, without_label
+from onsketch.rows.schema import Schema
 
 
 def count_rows(path: str) -> int:
@@ -55,36 +52,20 @@ def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mappin
         roles: roles of the columns by the options.
         types: Arrow types by name, if they are known.
     """
-    seen = []
+    cells = []
     for name, column in columns.items():
-        cells = cells_of(column[:SAMPLE_LINES])
-        plain = is_numeric(cells) and not import_pyarrow().types.is_boolean(cells.type)
-        found = sampled(as_floats(cells) if plain else values_of(cells))
+        first = cells_of(column[:SAMPLE_LINES])
+        plain = is_numeric(first) and not import_pyarrow().types.is_boolean(first.type)
+        cells.append(as_floats(first) if plain else values_of(first))
         if name in types:
             _check_type(path, name, types[name], roles)
-        category = bool(name in types and is_category(types[name]) and found.rows)
-        seen.append(found._replace(category=category))
-    fields = decide(path, list(columns), seen, roles)
-    worded = any(one.wordy for one, field in zip(seen, fields, strict=True) if field.kind == "label")
-    gaps = any(one.gaps for one, field in zip(seen, fields, strict=True) if field.kind in NUMERIC_KINDS)
-    everyday = roles.everyday and roles.positive is None
-    return Schema(fields, word_labels=worded and everyday, gaps=gaps and roles.missing == "indicate")
+    return decide(path, list(columns), cells, roles, categories={name for name in types if is_category(types[name])})
 
 
-class Tables:
+class Tables(NamedValues):
     """Convert tables to blocks. A row with a bad cell is bad, as a line of text would be."""
 
-    def __init__(
-        self, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool
-    ) -> None:
-        self.roles, self.bits, self.pairs = roles, bits, pairs
-        self.names = names if naming else None
-        self.schema = without_label(schema) if schema is not None and roles.label in (None, "none") else schema
-        self.columns: Columns | None = None
-        self.notes: list[str] = []
-        """Remarks on columns that files lack or have in addition."""
-        self.first_skipped: ReadError | None = None
-        self.known = names
+    first_skipped: ReadError | None = None
 
     def begin(self, path: str, found: Any, sample: Callable[[], Any]) -> None:
         """Find the columns of a file: the first one, by a batch of its first rows, decides for all.
@@ -94,46 +75,31 @@ class Tables:
             found: its Arrow schema.
             sample: returns a batch, or None if there is none.
         """
-        types = columns_of(found.empty_table())
-        if self.schema is None:
-            batch = sample()
-            first = types if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
-            self.schema = schema_of(path, first, self.roles, {name: column.type for name, column in types.items()})
-        elif self.columns is None and (batch := sample()) is not None:
-            cells = {name: values_of(column) for name, column in columns_of(batch.slice(0, LOOKED_AT)).items()}
-            refuse_changed(path, self.schema.fields, cells)
-        if self.columns is None:
-            self.schema = with_label(path, self.schema, [*types], self.roles)
-        names, schema, unlabelled = list(types), self.schema, self.roles.unlabelled
-        columns = fitted(schema, path, names, self.bits, unlabelled, self.roles.missing)
-        self.notes += columns.notes
-        if self.columns is None:
-            self.read = Labels(self.roles.positive, schema.word_labels, unlabelled, schema.comma_labels)
-            self.encoder = Encoder(schema, self.bits, self.roles.missing, self.names, self.pairs)
-        self.columns = columns
-        self.known.known.update(columns.features)
-
-    @property
-    def classes(self) -> list[str]:
-        """Words seen as labels, in order; a label is an index into them."""
-        return self.read.classes
+        types, given = columns_of(found.empty_table()), self.decided and not self.begun
+        batch = None if self.begun else sample()
+        first = {} if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
+        if not self.decided:
+            by_name = {name: column.type for name, column in types.items()}
+            self.schema, self.decided = schema_of(path, first or types, self.roles, by_name), True
+        cells = {name: values_of(column[:LOOKED_AT]) for name, column in first.items()} if given else None
+        self.match(path, list(types), cells)
 
     def block(self, path: str, batch: Any, here: Position, skipping: bool) -> tuple[Block, Position, ReadError | None]:
         """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
-        assert self.columns is not None
-        names, columns, count, error = self.columns.names, columns_of(batch), batch.num_rows, None
-        faults = Faults(count)
+        fields, count, error = self.columns.fields, batch.num_rows, None
+        names, faults = [field.name for field in fields], Faults(count)
+        columns = dict(zip(names, columns_of(batch).values(), strict=True))
         X = self.encoder.columns(columns, count, faults)
         y, weights, tags = np.full(count, np.nan), None, None
-        for field, code in zip(self.columns.fields, self.columns.kinds.tolist(), strict=True):
-            name = field.name
-            if code == LABEL:
+        for field in fields:
+            name, kind = field.name, field.kind
+            if kind == "label":
                 y = self.read.column(columns[name], count, name, faults)
-            elif code == WEIGHT:
+            elif kind == "weight":
                 strict = self.roles.missing == "error"
                 weights = np.nan_to_num(numbers_of(field, cells_of(columns[name]), count, faults, strict), nan=1.0)
                 faults.add(weights < 0.0, name, "weights are not negative")
-            elif code == TAG:
+            elif kind == "tag":
                 tags = ["" if tag is None else str(tag) for tag in columns[name].to_pylist()]
         stop, kept = count, ~faults.rows
         if faults.found:
@@ -150,7 +116,8 @@ class Tables:
             self.first_skipped = self.first_skipped or error
             if not skipping:
                 stop, kept = row, np.arange(count) < row
-            X = self.encoder.columns(columns_of(batch.filter(import_pyarrow().array(kept))), int(kept.sum()))
+            good = columns_of(batch.filter(import_pyarrow().array(kept)))
+            X = self.encoder.columns(dict(zip(names, good.values(), strict=True)), int(kept.sum()))
         rows, width = int(kept.sum()), int(X.shape[1])
         here = replace(
             here, offset=here.offset + stop, rows=here.rows + rows, skipped=here.skipped + stop - rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError, some, suggestion
+from onsketch.core.errors import InputError, OptionError, meant, some, suggestion
 from onsketch.rows.schema import (
     COMMA,
     FEATURES,
@@ -227,8 +227,24 @@ def number(cell: Any, comma: bool = False) -> float | None:
         return None
 
 
-def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Roles) -> tuple[Field, ...]:
-    """Return the kind of each column."""
+def decide(
+    path: str, names: Sequence[str], cells: Sequence[Any], roles: Roles, decimal: str = "auto",
+    categories: Container[str] = (),
+) -> Schema:  # fmt: skip
+    """Return the schema of columns with these names and first cells.
+
+    Args:
+        path: name of the source for messages.
+        names: the columns.
+        cells: the first cells of each column, as ``sampled`` takes them.
+        roles: the options that assign columns.
+        decimal: the decimal mark of texts.
+        categories: columns of a type of categories.
+    """
+    sample = [sampled(column, decimal) for column in cells]
+    sample = [
+        one._replace(category=name in categories and one.rows > 0) for name, one in zip(names, sample, strict=True)
+    ]
     found = dict.fromkeys(range(len(names)), ("number", ""))
     if roles.everyday or roles.categorical == "auto":
         found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
@@ -248,11 +264,38 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
         if given is not None and not (roles.unlabelled and _absent(given, names)):
             found |= _named_by_option(path, names, option, (given,), option)
     label = _label(path, names, [found[k][0] for k in range(len(names))], sample, roles)
+    worded = False
     if label is not None:
         found[label] = "label", ""
+        worded = words_are_labels(path, cells[label], sample[label], roles)
     if not roles.sparse and not set(FEATURES) & {kind for kind, _ in found.values()}:
         raise InputError(f"{path}: no column is left for features.")
-    return tuple(_field(name, *found[k], sample[k], roles) for k, name in enumerate(names))
+    fields = tuple(_field(name, *found[k], sample[k], roles) for k, name in enumerate(names))
+    gaps = any(seen.gaps for seen, field in zip(sample, fields, strict=True) if field.kind in NUMERIC_KINDS)
+    return Schema(fields, word_labels=worded, gaps=gaps and roles.missing == "indicate" and not roles.sparse)
+
+
+def words_are_labels(path: str, labels: Iterable[Any], seen: Sampled, roles: Roles) -> bool:
+    """Return True if labels are classes named by words.
+
+    A class to learn (``positive``) that no row has is refused if it looks like a slip: another case, or a letter more
+    or less.
+    """
+    positive = roles.positive
+    if not roles.everyday or positive is None:
+        return roles.everyday and seen.wordy
+    known = sorted({str(label) for label in labels if not is_gap(label)})
+    value = number(positive)
+    if not roles.unlabelled and positive not in known and value is None:
+        folded = {label.casefold(): label for label in known}
+        close = meant(positive.casefold(), folded, cutoff=0.75)
+        if close:
+            raise InputError(
+                f"{path}: positive={positive!r}: no label of the first rows is spelt like this; did you mean "
+                f"{folded[close]!r}? The labels are {some(known)}.",
+                positive=positive,
+            )
+    return False
 
 
 def _field(name: str, kind: str, why: str, seen: Sampled, roles: Roles) -> Field:

@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, refuse_changed, sampled
+from onsketch.data.columns import decide, refuse_changed, sampled, words_are_labels
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, ROWS, SKIPPED
 from onsketch.data.json_rows import Example, example, roles_of
+from onsketch.data.named import NamedValues
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, first_lines
 from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat
-from onsketch.rows.encoder import Encoder, flattened
-from onsketch.rows.interactions import Interactions
-from onsketch.rows.labels import Labels
-from onsketch.rows.names import Names
-from onsketch.rows.schema import COMMA, FEATURES, Field, Schema, matched, without_label
+from onsketch.rows.encoder import flattened
+from onsketch.rows.schema import COMMA, FEATURES, Field, Schema, matched
 
 MOST_NOTED = 100
 """Keys that are left out of which note is taken."""
@@ -38,7 +36,7 @@ def _named(columns: str | tuple[Any, ...]) -> tuple[Any, ...]:
     return () if columns == "auto" else tuple(columns)
 
 
-class JSONLines(TextFormat):
+class JSONLines(NamedValues, TextFormat):
     """Reader of objects, one a line, as rows of a schema that the first lines decide.
 
     Keys that most of the first objects have are columns, as those of a table. Other keys may occur at any time. The
@@ -49,13 +47,10 @@ class JSONLines(TextFormat):
 
     takes_arrays = True
 
-    def __init__(
-        self, rows: int, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool
-    ) -> None:
-        super().__init__(rows)
-        self.roles, self.bits, self.pairs, self.names, self.naming = roles, bits, pairs, names, naming
-        self.schema = without_label(schema) if schema is not None and roles.label in (None, "none") else schema
-        self.encoder: Encoder | None = None
+    def __init__(self, rows: int, *common: Any) -> None:
+        TextFormat.__init__(self, rows)
+        NamedValues.__init__(self, *common)
+        roles = self.roles
         self.marks: dict[str, str | None] = {}
         """The keys of label, weight and tag in a flat object."""
         for option in ("label", "weight", "tag"):
@@ -64,15 +59,8 @@ class JSONLines(TextFormat):
         named = {"weight": roles.weight, "tag": roles.tag}
         self._unmet = {option: str(name) for option, name in named.items() if name is not None and not roles.unlabelled}
         """Keys that an option names and that no row has had so far."""
-        self.notes: list[str] = []
-        """Remarks on columns that no row has, and on keys that are left out."""
         self._start()
         self._why = ""
-
-    @property
-    def classes(self) -> list[str]:
-        """Words seen as labels, in order; a label is an index into them."""
-        return self.read.classes
 
     def _start(self) -> None:
         """Begin a block."""
@@ -89,10 +77,10 @@ class JSONLines(TextFormat):
 
     def begin(self, source: Bytes) -> int:
         """Decide the columns by the first lines of the first file."""
-        if self.encoder is not None:
+        if self.begun:
             return 0
-        if self.schema is None:
-            self.schema = self._decide(source.name, first_lines(source, SAMPLE_LINES).lines)
+        if not self.decided:
+            self.schema, self.decided = self._decide(source.name, first_lines(source, SAMPLE_LINES).lines), True
         elif os.path.isfile(source.name):  # a pipe may not have brought enough
             flat = self._sample(first_lines(source, LOOKED_AT).lines)[1]
             keys = dict.fromkeys(name for row in flat for name in row)
@@ -100,12 +88,8 @@ class JSONLines(TextFormat):
         features = self.schema.of(*FEATURES)
         self._unseen = dict.fromkeys([*(field.name for field in features), *self.pairs.named()])
         self._strange = dict[str, None]()
-        names = self.names if self.naming else None
-        self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
+        self.make_encoder()
         self.width = self.encoder.width
-        roles, words = self.roles, self.schema.word_labels
-        unlabelled = roles.unlabelled or roles.label in (None, "none")
-        self.read = Labels(roles.positive, words, unlabelled, self.schema.comma_labels)
         return 0
 
     def _sample(self, lines: list[str]) -> tuple[list[Example], list[dict[str, Any]], dict[tuple[str, str], None]]:
@@ -129,12 +113,14 @@ class JSONLines(TextFormat):
         given = roles.ignore, roles.keep, roles.numeric, roles.text, roles.dates, _named(roles.categorical)
         in_options = {str(name) for names in (*given, self.pairs.named()) for name in names}
         names = [name for name, count in counts.items() if 2 * count > len(rows) or name in in_options]
-        fields = decide(path, names, [sampled([row.get(name) for row in flat]) for name in names], roles)
-        labels = sampled([row.label for row in rows])
-        worded = labels.wordy and roles.everyday and roles.positive is None
-        form = COMMA if labels.comma else ""
+        cells = [[row.get(name) for row in flat] for name in names]
+        schema = decide(path, names, cells, roles)
+        seen = sampled(labels := [row.label for row in rows])
+        worded = words_are_labels(path, labels, seen, self.roles)
+        form = COMMA if seen.comma else ""
         marks = tuple(Field(*key, form=form * (key[1] == "label")) for key in keys if key[0] not in names)
-        return Schema((*marks, *fields), word_labels=worded, extra="ignore" if roles.keep else "learn")
+        extra = "ignore" if roles.keep else "learn"
+        return replace(schema, fields=(*marks, *schema.fields), word_labels=worded, extra=extra)
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
@@ -171,7 +157,6 @@ class JSONLines(TextFormat):
             weight = np.nan
         if not 0.0 <= weight < np.inf:
             raise InputError(f"{shown(parts.weight)} is no weight: weights are finite and not negative")
-        assert self.encoder is not None
         features = self.encoder.named(parts.features)
         if self._unseen or self.encoder.schema.extra == "ignore":
             self._compare(features)
@@ -189,7 +174,6 @@ class JSONLines(TextFormat):
 
     def _compare(self, features: Mapping[str, Any]) -> None:
         """Take note of the listed columns that have not been met, and of keys that are not listed."""
-        assert self.encoder is not None
         strange = features.keys() - self.encoder.listed
         if strange:
             features = flattened(features)
@@ -203,7 +187,6 @@ class JSONLines(TextFormat):
         """Refuse a key that an option names and that no row had; take note of columns that no row had."""
         for option, name in self._unmet.items():
             raise InputError(f"{path}: {option}={name!r}: no row has this key.", **{option: name})
-        assert self.schema is not None
         self.notes += matched(self.schema, path, self._strange, [*self._unseen], [*self._strange])
 
     def reason(self, code: int, found: str) -> str:
@@ -216,7 +199,6 @@ class JSONLines(TextFormat):
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed so far."""
-        assert self.encoder is not None
         encoder, weights, tags = self.encoder, np.array(self.weights), self.tags
         X = encoder.block(self.ends, self.slots, self.numbers, self.origins)
         block = Block(

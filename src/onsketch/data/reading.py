@@ -91,7 +91,7 @@ class Stream:
             codec(options["encoding"])
         if format is not None and format not in FORMATS:
             raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.", format=format)
-        self._names = Names()
+        self._names = Names(words=options["names"])
         self.names = self._names.known
         """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
         self.position = self._start(options["resume"])
@@ -230,7 +230,7 @@ class Stream:
             from onsketch.data.formats import VW, Filter
 
             spaces = Filter(tuple(_words(options["ignore"])), tuple(_words(options["keep"])))
-            form = VW(rows, hashed, self._pairs, self._names if options["names"] else None, spaces)
+            form = VW(rows, hashed, self._pairs, self._names if self._names.words else None, spaces)
         else:
             from onsketch.data.columns import Roles, as_columns
             from onsketch.rows.schema import Schema
@@ -257,19 +257,20 @@ class Stream:
             )
             state = options["schema"]
             schema = None if state is None else Schema.from_state(state)
-            common = schema, hashed, self._pairs, self._names, options["names"] or everyday
+            self._names.words |= everyday
+            common = roles, schema, hashed, self._pairs, self._names
             if self.format == "csv":
                 from onsketch.data.tables import CSV
 
-                form = CSV(rows, roles, options["header"], options["delimiter"], options["decimal"], *common)
+                form = CSV(rows, options["header"], options["delimiter"], options["decimal"], *common)
             elif self.format == "json":
                 from onsketch.data.json_lines import JSONLines
 
-                form = JSONLines(rows, roles, *common)
+                form = JSONLines(rows, *common)
             else:
                 from onsketch.data.arrow import Tables
 
-                form = Tables(roles, *common)
+                form = Tables(*common)
         return form
 
     def _read(self) -> Iterator[Block | Position]:

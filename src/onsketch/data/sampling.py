@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onsketch.core.errors import ReadError
-from onsketch.data.columns import Sampled, number, sampled
+from onsketch.data.columns import number
 from onsketch.data.sources import Bytes
 from onsketch.rows.schema import is_gap
 
@@ -172,8 +172,3 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     found = [field for row in rows for field in row if _COMMA_DECIMAL.match(field)]
     plain = delimiter == ";" or not all(map(_THOUSANDS.match, found))  # 113,397 in columns that tabs separate
     return "," if found and plain else "."
-
-
-def look_at(rows: Sequence[Sequence[str]], width: int, decimal: str) -> list[Sampled]:
-    """Return the statistics of each of ``width`` columns in these rows; ``decimal`` may be "auto"."""
-    return [sampled([row[k] for row in rows if len(row) > k], decimal) for k in range(width)]

@@ -51,8 +51,8 @@ ROOM = len(PADDING)
 WORD = 1
 """``positive`` is a word, and labels are compared with it as text; a number is compared as a number."""
 
-REFUSED, ZERO, INDICATED = range(3)
-"""Treatment of a missing value: a bad line, nothing, or an indicator feature."""
+REFUSED, LEFT_OUT = -2, -1
+"""Treatment of a missing value, in the place of the feature that stands for it: a bad line, or nothing."""
 
 _LONGEST = 4
 _TRUE, _FALSE = (int.from_bytes(word, "big") for word in (b"true", b"false"))
@@ -254,24 +254,24 @@ def _one_number(text, at, delimiter, comma, last, breaks, key):
 @inlined
 def _numeric(text, begin, k, row, base, count, table, key, into):
     """Parse a field of a numeric column; return its end (or the bad byte), the values so far, and 0 or an error."""
-    delimiter, forms, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last, _ = table
+    delimiter, forms, kinds, columns, absent, origins, _, _, width, _, _, _, _, last = table
     value, at, code = _one_number(text, begin, delimiter, forms[k] == 1, last, into[8], key)
     gap = False
     if code:
-        gap = code == MISSING and missing != REFUSED
+        gap = code == MISSING and absent[k] != REFUSED
         if not gap:
             return at if code in (OPEN_QUOTE, UNFINISHED) else begin, count, code
     if kinds[k] == WEIGHT:
         value = 1.0 if gap else value
         into[3][row] = value
         return (begin, count, BAD_WEIGHT) if value < 0.0 else (at, count, 0)
-    if dense:
-        into[1][base + columns[k]] = np.nan if gap and missing == INDICATED else 0.0 if gap else value
-        count += 1
-    elif gap and missing == INDICATED:
-        _put(into, count, absent[k], 1.0, origins[k], -1)
-        count += 1
-    elif value != 0.0 and not gap:
+    if width:
+        into[1][base + columns[k]] = np.nan if gap else value
+    elif gap:
+        if absent[k] >= 0:
+            _put(into, count, absent[k], 1.0, origins[k], -1)
+            count += 1
+    elif value != 0.0:
         _put(into, count, columns[k], value, origins[k], -1)
         count += 1
     return at, count, 0
@@ -283,7 +283,7 @@ def _categorical(text, start, stop, k, count, table, key, into):
 
     A text becomes one entry of column ``TEXT_HERE``, which the caller replaces by those of its words.
     """
-    _, forms, kinds, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask, _, dates = table
+    _, forms, kinds, _, absent, origins, prefix, prefix_ptr, _, _, _, mask, dates, _ = table
     if not _is_missing(text, start, stop):
         if kinds[k] == DATE:
             second, good = second_in(text, start, stop, forms[k])
@@ -300,19 +300,15 @@ def _categorical(text, start, stop, k, count, table, key, into):
         into[6][count, 1], into[6][count, 2] = start, stop
         return count + 1, 0
     if absent[k] < 0:
-        return count, 0
-    if missing == REFUSED:
-        return count, MISSING
-    if missing == INDICATED:
-        _put(into, count, absent[k], 1.0, origins[k], -1)
-        return count + 1, 0
-    return count, 0
+        return count, MISSING if absent[k] == REFUSED else 0
+    _put(into, count, absent[k], 1.0, origins[k], -1)
+    return count + 1, 0
 
 
 @inlined
 def _label(text, start, stop, comma, row, table, aim, key, into):
     """Parse a field of the label column; return 0 or an error code."""
-    unlabelled, worded = table[10], table[11]
+    unlabelled, worded = table[9], table[10]
     labels, words = into[2], into[5]
     if worded:
         words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
@@ -354,6 +350,7 @@ def _row(text, at, row, count, table, aim, key, into):
     """Parse one record; return its end (or the bad byte), the values so far, and 0 or an error code."""
     kinds, base = table[2], count
     last = kinds.size - 1
+    count += table[8]  # of a dense row all values have their place
     for k in range(kinds.size):
         if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, k, table, into[8], key)):
             at, count, code = _numeric(text, at, k, row, base, count, table, key, into)
@@ -396,9 +393,9 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
     """Parse records until ``stop``, ``budget`` or ``room`` rows; the arrays hold all values of the text.
 
     ``table`` describes the columns: delimiter; for each column the form of its cells, its kind, the columns of X for
-    its value and for a missing one, its namespace in interactions and the text ``name=``; flag for dense rows;
-    treatment of missing values; flags for missing labels and for words as labels; the hash's mask; ``stop`` again; and
-    the parts of dates.
+    its value and for a missing one (or REFUSED, LEFT_OUT), its namespace in interactions and the text ``name=``; width
+    of dense rows, or 0; flags for missing labels and for words as labels; the hash's mask; the parts of dates; and
+    ``stop`` again.
     ``aim`` is the positive class: as text, its kind, and as a number.
     """
     delimiter, breaks = table[0], into[8]

@@ -51,7 +51,7 @@ from onsketch.rows.schema import (
     tokens_of,
     word_of,
 )
-from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
+from onsketch.rows.sparse import Sparse, csr
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -100,6 +100,27 @@ def put_entries(ends, slots, values, cursor, indices, data):
             place += 1
             j += 1
         cursor[i] = place
+
+
+@kernel
+def put_dense(X, indptr, indices, values):
+    """Write the non-zeros of X (n, d) in sparse form: a NaN in column k is 1 in column d + k. Return their number."""
+    end, width = 0, X.shape[1]
+    for i in range(X.shape[0]):
+        gaps = False
+        for k in range(width):
+            if np.isnan(X[i, k]):
+                gaps = True
+            elif X[i, k] != 0.0:
+                indices[end], values[end] = k, X[i, k]
+                end += 1
+        if gaps:
+            for k in range(width):
+                if np.isnan(X[i, k]):
+                    indices[end], values[end] = width + k, 1.0
+                    end += 1
+        indptr[i + 1] = end
+    return end
 
 
 @inlined
@@ -163,6 +184,14 @@ def bags_of_words(text, starts, stops, prefix, pairs, mask, key, ends, slots, va
     return starts.size
 
 
+def sparse_with_gaps(X: Floats) -> Sparse:
+    """The rows of a dense block in sparse form; behind its columns follow those of missing values (NaN)."""
+    rows, width = X.shape
+    indptr, indices, values = np.zeros(rows + 1, np.int64), np.empty(X.size, np.int64), np.empty(X.size)
+    end = put_dense(np.ascontiguousarray(X), indptr, indices, values)
+    return csr(indptr, indices[:end], values[:end], 2 * width)
+
+
 def weight_of(word: str) -> int:
     """Return the cost of a word in the memory of words: 1, and 1 more for every 64 characters."""
     return 1 + len(word) // 64
@@ -178,10 +207,11 @@ class Hashes:
     """
 
     def __init__(self, bits: int, names: Names | None, listed: Iterable[str]) -> None:
-        self.mask, self.names = column_mask(bits), names
+        self.mask, self._column_names = column_mask(bits), names
+        self.names = names if names is not None and names.words else None
         self.columns: dict[str, int] = {}
         """Hashed names of columns that no schema lists."""
-        self.plans: dict[str, _Plan] = {}
+        self.plans: dict[str, Plan] = {}
         """Plans of those that hold more than numbers."""
         self._known: dict[tuple[str, bool], dict[str, int]] = {(name, False): {} for name in listed}
         self._listed, self._room = len(self._known), MOST_WORDS
@@ -191,10 +221,10 @@ class Hashes:
         return self._hashed([_bytes(word) for word in words], _bytes(column) + b"=")
 
     def one(self, name: str, shown_as: str | None = None, named: bool = True) -> int:
-        """Hash a name, and keep it among the names of features if ``named``."""
+        """Hash the name of a column, and keep it among the names of features if ``named``."""
         slot = int(self._hashed([_bytes(name)], b"")[0])
-        if named and self.names is not None:
-            self.names.add(slot, shown_as or name)
+        if named and self._column_names is not None:
+            self._column_names.add(slot, shown_as or name)
         return slot
 
     def enter(self, columns: Sequence[str]) -> list[int]:
@@ -260,7 +290,7 @@ class Faults:
             self.found.append((int(rows.argmax()), column, reason))
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """Encoding of one column."""
 
     name: str
@@ -304,19 +334,20 @@ class Encoder:
         self, schema: Schema, bits: int = DEFAULT_BITS, missing: str = "indicate", names: Names | None = None,
         pairs: Interactions | None = None,
     ) -> None:  # fmt: skip
-        self.schema, self.missing, self.names, self.pairs = schema, missing, names, pairs or Interactions()
+        self.schema, self.missing, self.pairs = schema, missing, pairs or Interactions()
+        self._names = names
         used = schema.of(*FEATURES)
         self.hashes = Hashes(bits, names, (field.name for field in used))
         self.listed = {field.name for field in schema.fields}
         """Names of the columns of the schema."""
         self._parents = {name.split(".")[0] for name in self.listed if "." in name}
         self.width = self.hashes.mask + 1 if schema.hashed else len(used)
-        self._plans = [self._plan(field, place) for place, field in enumerate(used)]
+        self.plans = [self._plan(field, place) for place, field in enumerate(used)]
         if schema.extra == "ignore":
             self.pairs.check([field.name for field in used])
         self._steps: list[tuple[str | None, Callable[..., None]]] = []
         """Encode a row: with the name of a column its cell, without one several cells of the row."""
-        for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS and not self.pairs):
+        for numeric, group in groupby(self.plans, lambda plan: plan.kind in NUMERIC_KINDS and not self.pairs):
             plans = list(group)
             together = numeric and len(plans) > 1
             self._steps += (
@@ -325,9 +356,9 @@ class Encoder:
 
     def __reduce__(self) -> tuple[type[Encoder], tuple[Any, ...]]:
         """Copies and pickles start with an empty memory of words."""
-        return Encoder, (self.schema, self.hashes.mask.bit_length(), self.missing, self.names, self.pairs)
+        return Encoder, (self.schema, self.hashes.mask.bit_length(), self.missing, self._names, self.pairs)
 
-    def _plan(self, field: Field, place: int) -> _Plan:
+    def _plan(self, field: Field, place: int) -> Plan:
         hashes, name = self.hashes, field.name
         numeric = field.kind in (*NUMERIC_KINDS, "any")
         own, gap = (hashes.one(name, named=numeric), -1) if self.schema.hashed else (place, self.width + place)
@@ -335,16 +366,16 @@ class Encoder:
             gap = -1
         elif self.schema.hashed:
             gap = hashes.one(f"{name}=", f"{name} is missing")
-        if not self.schema.hashed and self.names is not None:
-            self.names.add(own, name)
-        plan = _Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT, field)
+        if not self.schema.hashed and self._names is not None:
+            self._names.add(own, name)
+        plan = Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT, field)
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 
-    def _others(self, name: str) -> _Plan:
+    def unlisted(self, name: str) -> Plan:
         """Return the plan of a column that the schema does not list; such a column is never missing."""
         plan = self.hashes.plans.get(name)
         if plan is None:
-            plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT, Field(name, "any"))
+            plan = Plan(name, "any", self.hashes.enter([name])[0], -1, False, _ABSENT, Field(name, "any"))
             plan = plan._replace(step=_any_step(self.hashes, plan))
             self.hashes.take(weight_of(name))
             self.hashes.plans[name] = plan
@@ -366,7 +397,7 @@ class Encoder:
         for place, (name, step) in enumerate(self._steps):
             step(row if name is None else row.get(name), indices, values)
             if origins is not None:
-                origins += [self.pairs.origin(self._plans[place].name)] * (len(indices) - len(origins))
+                origins += [self.pairs.origin(self.plans[place].name)] * (len(indices) - len(origins))
         if self.schema.extra == "learn" and not row.keys() <= self.listed:
             self._encode_others(row, indices, values, origins)
         return indices, values
@@ -394,7 +425,7 @@ class Encoder:
             names = sorted(flat.keys() - self.listed)
             cells = [flat[name] for name in names]
         for name, cell in zip(names, cells, strict=True):
-            plan = plans.get(name) or self._others(name)
+            plan = plans.get(name) or self.unlisted(name)
             plan.step(cell, indices, values)
             if origins is not None:
                 origins += [self.pairs.origin(name)] * (len(indices) - len(origins))
@@ -418,7 +449,7 @@ class Encoder:
         """The row as an object: a list has the values of the columns in order."""
         if isinstance(row, (dict, Mapping)):
             return row
-        plans = self._plans
+        plans = self.plans
         if isinstance(row, (list, tuple)) and (len(row) == len(plans) or self.schema.extra == "learn"):
             names = [plan.name for plan in plans] if len(row) == len(plans) else list(map(str, range(len(row))))
             return dict(zip(names, row, strict=True))
@@ -430,11 +461,11 @@ class Encoder:
         """Rows from entries that ``object`` made: those of row i are ends[i]..ends[i+1]."""
         parts = np.array(ends), np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64)
         if self.schema.hashed:
-            return self._finished(*parts, np.array(origins, dtype=np.float64))
+            return self.sparse(*parts, np.array(origins, dtype=np.float64))
         indptr, slots, numbers = parts
         X = np.zeros((indptr.size - 1, 2 * self.width))
         X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), slots] = numbers
-        return self._dense(np.where(X[:, self.width :] > 0.0, np.nan, X[:, : self.width]))
+        return self.dense(np.where(X[:, self.width :] > 0.0, np.nan, X[:, : self.width]))
 
     # Columns ------------------------------------------------------------------------------------------------
 
@@ -455,22 +486,22 @@ class Encoder:
         """
         found = faults or Faults(count)
         if self.schema.hashed:
-            plans = list(self._plans)
+            plans = list(self.plans)
             if self.schema.extra == "learn":
-                plans += [self._others(name) for name in sorted(columns) if name not in self.listed]
+                plans += [self.unlisted(name) for name in sorted(columns) if name not in self.listed]
             entries = [self._entries(plan, cells_of(columns.get(plan.name)), count, found) for plan in plans]
         else:
             X = np.empty((count, self.width))
-            for plan in self._plans:
+            for plan in self.plans:
                 X[:, plan.own] = numbers_of(plan.field, cells_of(columns.get(plan.name)), count, found, plan.strict)
         if faults is None and found.found:
             row, name, reason = min(found.found)
             raise InputError(f"row {row}: {name}: {reason}.")
         if not self.schema.hashed:
-            return self._dense(X if self.missing == "indicate" else np.nan_to_num(X, nan=0.0))
+            return self.dense(X)
         return self._joined(plans, entries, count)
 
-    def _joined(self, plans: Sequence[_Plan], entries: Sequence[Entries], count: int) -> Sparse:
+    def _joined(self, plans: Sequence[Plan], entries: Sequence[Entries], count: int) -> Sparse:
         """The entries of all columns, row by row."""
         indptr = np.zeros(count + 1, dtype=np.int64)
         for part in entries:
@@ -483,29 +514,35 @@ class Encoder:
             if self.pairs:
                 of_column = np.full(part.slots.size, float(self.pairs.origin(plan.name)))
                 put_entries(part.ends, part.slots, of_column, origins, indices, spaces)
-        return self._finished(indptr, indices, data, spaces)
+        return self.sparse(indptr, indices, data, spaces)
 
-    def _finished(self, indptr: Whole, indices: Whole, data: Floats, spaces: Floats) -> Sparse:
-        if self.pairs:
-            mask, origins = self.hashes.mask, spaces.astype(np.uint8)
-            return csr(*interact(indptr, indices, data, origins, self.pairs, mask, self.names), mask + 1)
-        return csr(indptr, indices, data, self.width)
+    def sparse(self, indptr: Whole, indices: Whole, data: Floats, origins: NDArray[Any]) -> Sparse:
+        """Return rows of hashed features with their products; ``origins`` are the namespaces of the entries."""
+        if not self.pairs:
+            return csr(indptr, indices, data, self.width)
+        mask, spaces = self.hashes.mask, origins.astype(np.uint8)
+        return csr(*interact(indptr, indices, data, spaces, self.pairs, mask, self.hashes.names), mask + 1)
 
-    def _dense(self, X: Floats) -> Sparse | Floats:
+    def dense(self, X: Floats) -> Sparse | Floats:
         """Return rows of numbers with NaN for missing ones; sparse if missing values are features."""
-        gaps = np.isnan(X)
-        if not gaps.any() and not self.schema.gaps and not self.pairs:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gaps = bool(np.isnan(X.sum())) and bool(np.isnan(X).any())
+        if gaps and self.missing != "indicate":
+            X, gaps = np.nan_to_num(X, nan=0.0), False
+        if not gaps and not self.schema.gaps and not self.pairs:
             return X
-        if gaps.any() and self.names is not None:
-            for plan in self._plans:
-                self.names.add(plan.gap, f"{plan.name} is missing")
-        rows = sparse_with_gaps(X, gaps)
+        if gaps and self._names is not None:
+            for plan in self.plans:
+                self._names.add(plan.gap, f"{plan.name} is missing")
+        rows = sparse_with_gaps(X)
         if not self.pairs:
             return rows
-        spaces = np.array([self.pairs.origin(plan.name) for plan in self._plans] * 2, dtype=np.float64)[rows.indices]
-        return self._finished(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data, spaces)
+        origins = np.array([self.pairs.origin(plan.name) for plan in self.plans] * 2, dtype=np.float64)
+        return self.sparse(
+            rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data, origins[rows.indices]
+        )
 
-    def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> Entries:
+    def _entries(self, plan: Plan, cells: Any, count: int, faults: Faults) -> Entries:
         """The entries of one column."""
         if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and is_numeric(cells)):
             numbers = numbers_of(plan.field, cells, count, faults, plan.strict)
@@ -517,7 +554,7 @@ class Encoder:
             return self._bags(plan, cells, count, faults)
         return self._by_cell(plan, *distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
 
-    def _by_cell(self, plan: _Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> Entries:
+    def _by_cell(self, plan: Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> Entries:
         """Encode each distinct cell once, and give the rows the entries of their cells."""
         if plan.kind == "category":
             words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell)]
@@ -536,7 +573,7 @@ class Encoder:
         places = np.arange(sizes.sum()) + np.repeat(ends[codes] - last + sizes, sizes)
         return Entries(last, np.array(slots, dtype=np.int64)[places], np.array(values, dtype=np.float64)[places])
 
-    def _bags(self, plan: _Plan, texts: Any, count: int, faults: Faults) -> Entries:
+    def _bags(self, plan: Plan, texts: Any, count: int, faults: Faults) -> Entries:
         """The words of an Arrow column of texts."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -575,7 +612,7 @@ def _not_a(cell: Any, what: str) -> str:
     return "an infinite value" if infinite else f"expected a {what}, found {shown(cell)}"
 
 
-def _put_gap(plan: _Plan, indices: list[int], values: list[float]) -> None:
+def _put_gap(plan: Plan, indices: list[int], values: list[float]) -> None:
     if plan.strict:
         raise CellError(plan.name, NO_VALUE)
     if plan.gap >= 0:
@@ -583,7 +620,7 @@ def _put_gap(plan: _Plan, indices: list[int], values: list[float]) -> None:
         values.append(1.0)
 
 
-def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+def _number_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     own, name, comma = plan.own, plan.name, plan.field.comma
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
@@ -601,7 +638,7 @@ def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
-def _numbers_together(plans: list[_Plan]) -> Callable[..., None]:
+def _numbers_together(plans: list[Plan]) -> Callable[..., None]:
     """Reads adjacent columns of numbers, in one pass where all are present, plain and finite."""
     names, slots = [plan.name for plan in plans], [plan.own for plan in plans]
 
@@ -624,7 +661,7 @@ def _numbers_together(plans: list[_Plan]) -> Callable[..., None]:
     return step
 
 
-def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+def _category_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     name, known = plan.name, hashes.known(plan.name)
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
@@ -645,7 +682,7 @@ def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
-def _text_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+def _text_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         if is_gap(value):
             return _put_gap(plan, indices, values)
@@ -701,8 +738,13 @@ def _bag(hashes: Hashes, field: Field, text: str) -> tuple[list[int], list[float
     return slots, [float(counted[slot]) for slot in slots]
 
 
-def _date_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
-    parts = np.array([hashes.one(part) for part in date_names(plan.name)])
+def date_slots(hashes: Hashes, column: str) -> Whole:
+    """Return the features of a column of dates, in the order of ``date_names``."""
+    return np.array([hashes.one(part) for part in date_names(column)])
+
+
+def _date_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
+    parts = date_slots(hashes, plan.name)
     start, order = plan.field.start, ORDERS[plan.field.form]
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
@@ -720,7 +762,7 @@ def _date_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
-def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+def _any_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     """Encodes a number as a number, a list of words as a text, an object as columns, all else as a category."""
     name, number, category = plan.name, _number_step(hashes, plan), _category_step(hashes, plan)
     comma = plan.field.comma
@@ -741,7 +783,7 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             for inner, cell in sorted(flattened(cells, f"{name}.").items()):
                 if listed and isinstance(cell, (list, tuple)):
                     raise CellError(inner, _not_a(cell, "number or a word"))
-                own = hashes.one(inner)
+                (own,) = hashes.enter([inner])
                 _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
             return None
         numeric = is_gap(value) or number_of(value, comma) is not None
@@ -750,7 +792,7 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
-_STEPS: dict[str, Callable[[Hashes, _Plan], Callable[..., None]]] = {
+_STEPS: dict[str, Callable[[Hashes, Plan], Callable[..., None]]] = {
     "number": _number_step, "boolean": _number_step, "category": _category_step, "text": _text_step,
     "date": _date_step, "any": _any_step,
 }  # fmt: skip

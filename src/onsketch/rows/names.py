@@ -34,8 +34,10 @@ class Names:
     [1]
     """
 
-    def __init__(self, known: dict[int, str] | None = None, most: int = MOST) -> None:
+    def __init__(self, known: dict[int, str] | None = None, most: int = MOST, words: bool = True) -> None:
         self.known: dict[int, str] = {} if known is None else known
+        self.words = words
+        """True if categories, words and products are named, too, and not only columns of a table."""
         self._most = most
         self._met = np.zeros(0, dtype=bool)
         self._seen: set[int] = set()

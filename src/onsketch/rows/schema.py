@@ -20,17 +20,16 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, ModelFileError, some
 from onsketch.rows.cells import DMY, MDY, YMD, amount_of, second_of_text
-from onsketch.rows.hashing import column_mask, hash_name
 
 IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY, TEXT, DATE = range(9)
 KINDS = {
@@ -209,11 +208,6 @@ class Schema:
         return any(field.comma for field in self.of("label"))
 
     @cached_property
-    def dense(self) -> bool:
-        """Only numbers and no gaps: X is dense, with the numbers in the order of the first file."""
-        return not self.gaps and not self.hashed
-
-    @cached_property
     def hashed(self) -> bool:
         """True if some column does not hold numbers: all features are then hashed."""
         return self.extra == "learn" or any(one.kind in FEATURES[len(NUMERIC_KINDS) :] for one in self.fields)
@@ -252,102 +246,38 @@ class Schema:
         return [field for field in self.fields if field.kind in kinds]
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """A schema as it applies to one file, whose columns may come in another order."""
 
-    names: tuple[str, ...]
-    kinds: NDArray[np.uint8]
-    slots: NDArray[np.int64]
-    """The column of X for each number: its place among the features, or its hash."""
-    absent: NDArray[np.int64]
-    """The column of X of a missing value; −1 where there is none."""
-    dense: bool
-    """X is dense, with the features in the order of the schema."""
-    width: int
-    gone: Mapping[str, int]
-    """Features of the schema that the file lacks, each with the column of X of its missing values."""
-    forms: NDArray[np.int64]
-    """How cells are written: 1 for a decimal comma, or the order of a date."""
-    dates: NDArray[np.int64]
-    """For each column of dates the columns of X of its parts, and the day from which days are counted."""
     fields: tuple[Field, ...]
-    """The columns as the schema has them."""
-    notes: tuple[str, ...] = ()
+    """The file's columns as the schema has them."""
+    gone: tuple[Field, ...]
+    """Features of the schema that the file lacks."""
+    notes: tuple[str, ...]
     """Remarks on columns that are missing or left out."""
 
-    @property
-    def features(self) -> dict[int, str]:
-        """Names of the columns of X that are known beforehand."""
-        numbers = np.flatnonzero((self.kinds == NUMERIC) | (self.kinds == ANY))
-        found = {int(self.slots[k]): self.names[k] for k in numbers}
-        for k in np.flatnonzero(self.kinds == DATE):
-            found |= dict(zip(self.dates[k, :-1].tolist(), date_names(self.names[k]), strict=True))
-        return found
 
-    @property
-    def gap_names(self) -> dict[int, str]:
-        """Names of the columns of X that indicate missing values."""
-        features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY, TEXT, DATE)) & (self.absent >= 0))
-        found = [(self.names[k], int(self.absent[k])) for k in features]
-        return {column: f"{name} is missing" for name, column in (*found, *self.gone.items())}
-
-
-def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelled: bool, missing: str) -> Columns:
+def fitted(schema: Schema, path: str, names: Sequence[str], unlabelled: bool, missing: str) -> Columns:
     """Find the columns of a file with these names in the schema.
 
     A column of features that the file lacks is missing in every row, which is an error with ``missing="error"``. A
-    column that the schema does not list is left out. In files without a header, columns are identified by position.
+    column that the schema does not list is left out, or of the kind any. In files without a header, columns are
+    identified by position.
     """
+    if not schema.header:
+        names = _places(schema, path, names, unlabelled)
     wanted: dict[str, list[Field]] = {}
     for field in schema.fields:
         wanted.setdefault(field.name, []).append(field)
-    if not schema.header:
-        names = _places(schema, path, names, unlabelled)
-    place = {(field.name, id(field)): k for k, field in enumerate(schema.of(*NUMERIC_KINDS))}
-    numbers, kinds, slots, absent, extra, fields = len(place), [], [], [], [], []
-    mask, hashed, learns = column_mask(bits), schema.hashed, schema.extra == "learn"
-    for name in names:
-        here = wanted[name].pop(0) if wanted.get(name) else Field(name, "any") if learns else None
-        if here is None:
-            extra.append(name)
-        fields.append(here or Field(name, "ignored"))
-        kinds.append(IGNORED if here is None else KINDS[here.kind])
-        is_feature = here is not None and here.kind in FEATURES
-        if hashed:
-            slots.append(hash_name(name, bits=bits) if is_feature else 0)
-            listed = is_feature and name in wanted
-            absent.append(hash_name(f"{name}=", bits=bits) if listed else -1)
-        else:
-            slots.append(place[name, id(here)] if is_feature else 0)
-            absent.append(numbers + slots[-1])
+    extra = [name for name, count in Counter(names).items() if count > len(wanted.get(name, ()))]
+    other = "any" if schema.extra == "learn" else "ignored"
+    fields = [wanted[name].pop(0) if wanted.get(name) else Field(name, other) for name in names]
     lacking = [field for fields in wanted.values() for field in fields]
-    gone = {
-        field.name: hash_name(f"{field.name}=", bits=bits) if hashed else numbers + place[field.name, id(field)]
-        for field in lacking
-        if field.kind in FEATURES
-    }
+    gone = [field for field in lacking if field.kind in FEATURES]
     optional = (*_ABSENT_WHEN_PREDICTING, *FEATURES) if unlabelled else ("ignored", *FEATURES)
     needed = [field.name for field in lacking if field.kind not in optional]
-    notes = matched(schema, path, names, [*gone], extra, needed, missing)
-    sparse = missing == "indicate" and gone
-    dates = np.zeros((len(fields), 45), dtype=np.int64)
-    for k, field in enumerate(fields):
-        if field.kind == "date":
-            dates[k] = [*(hash_name(part, bits=bits) for part in date_names(field.name)), field.start]
-    return Columns(
-        tuple(names),
-        np.array(kinds, dtype=np.uint8),
-        np.array(slots, dtype=np.int64),
-        np.array(absent, dtype=np.int64),
-        schema.dense and not gone,
-        mask + 1 if hashed else numbers if schema.dense and not sparse else 2 * numbers,
-        gone,
-        np.array([ORDERS[one.form] if one.kind == "date" else one.comma for one in fields], dtype=np.int64),
-        dates,
-        tuple(fields),
-        notes,
-    )
+    notes = matched(schema, path, names, [field.name for field in gone], extra, needed, missing)
+    return Columns(tuple(fields), tuple(gone), notes)
 
 
 def matched(

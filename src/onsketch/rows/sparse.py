@@ -38,11 +38,3 @@ def csr(indptr: NDArray[Any], indices: NDArray[np.int64], values: Floats, width:
     narrow = width <= np.iinfo(np.int32).max and indices.size <= np.iinfo(np.int32).max
     kind = np.int32 if narrow else np.int64
     return Sparse(values.copy(), indices.astype(kind), indptr.astype(kind), (indptr.size - 1, width))
-
-
-def sparse_with_gaps(X: Floats, gaps: NDArray[np.bool_]) -> Sparse:
-    """The rows of a dense block with missing values, in sparse form; behind its columns follow those of the gaps."""
-    whole = np.concatenate([np.where(gaps, 0.0, X), gaps], axis=1)
-    there = whole != 0.0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return csr(indptr, np.nonzero(there)[1], whole[there], whole.shape[1])

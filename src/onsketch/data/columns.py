@@ -155,9 +155,10 @@ def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto") -
     alike = len(kinds) <= 1 and kinds <= {str, float, int, bool}
     keys: Any = cells if alike else [(type(cell), str(cell)) for cell in cells]  # 1 and True are not the same
     cell_of = dict(zip(keys, cells, strict=True))
-    different = [(cell_of[key], count) for key, count in Counter(keys).items() if not is_gap(cell_of[key])]
     comma = decimal == COMMA
-    numbers = [number(cell, comma) for cell, _ in different]
+    read = [(cell_of[key], count, number(cell_of[key], comma)) for key, count in Counter(keys).items()]
+    read = [one for one in read if (one[2] is not None and one[2] == one[2]) or not is_gap(one[0])]
+    different, numbers = [(cell, count) for cell, count, _ in read], [value for _, _, value in read]
     if decimal == "auto" and None in numbers:
         others = [number(cell, True) for cell, _ in different]
         comma = others.count(None) < numbers.count(None)

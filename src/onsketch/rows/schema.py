@@ -63,6 +63,8 @@ _BLANKS = " \t\r\n"
 TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
 PLAIN = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 """Texts that are numbers as compiled readers take them."""
+_AMOUNT = re.compile(r"[^A-DF-Za-df-z]*[0-9][^A-DF-Za-df-z]*")
+"""What every amount matches."""
 _LONGEST_AMOUNT = 1000
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 _TOKEN = re.compile(r"\w+")
@@ -115,7 +117,7 @@ def number_of(value: Any, comma: bool = False) -> float | None:
 
 def _plain(text: str, comma: bool) -> str:
     """An amount as a plain number; the empty text if it is none."""
-    if len(text) > _LONGEST_AMOUNT or not any(map(str.isdigit, text)):
+    if len(text) > _LONGEST_AMOUNT or not _AMOUNT.fullmatch(text):
         return ""
     cell = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8).copy()
     out = np.empty(cell.size + 8, dtype=np.uint8)

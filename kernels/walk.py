@@ -181,6 +181,8 @@ def _text() -> list[Any]:
                     found += [block.X.data for block in reading]
             except onsketch.errors.OptionError:
                 continue
+    with stream(io.BytesIO(b"a,label\n1,1\n,-1\n"), "csv", missing="indicate") as reading:
+        found += [block.X.data for block in reading]
     encoder = Encoder(Schema((Field("a", "category"), Field("b", "text"), Field("c", "date"), Field("d", "number"))))
     found.append(encoder.columns({"a": ["x"], "b": ["one two"], "c": ["2026-01-05"], "d": ["$5"]}, 1).data)
     # Columns of text reach this kernel through pyarrow, which an installation need not have.

@@ -191,3 +191,85 @@ def test_words_of_texts_do_not_depend_on_blocks(rows, cells, pairs):
     assert np.array_equal(np.concatenate([part.rows.data for part in parts]), whole.rows.data)
     assert names == others
     assert set(whole.rows.indices.tolist()) <= set(names)
+
+
+# Words for missing values, and what to do about bad cells --------------------------------------------------------
+
+GAPPY = [{"y": k % 2, "a": "n.a." if k == 600 else -999 if k % 9 == 8 else k % 7, "w": ["red", "n.a."][k % 2]}
+         for k in range(700)]  # fmt: skip
+
+
+def in_form(rows, form):
+    """The rows as bytes of a format; as Parquet, numbers are typed and words of them are missing."""
+    if form == "json":
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    if form == "csv":
+        return "".join(",".join(map(str, row)) + "\n" for row in (rows[0], *(row.values() for row in rows))).encode()
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.Table.from_pylist([{**row, "a": None if row["a"] == "n.a." else float(row["a"])} for row in rows])
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("first", ["csv", "json", "parquet"])
+def test_words_for_missing_values_mean_the_same_in_every_format(first):
+    plain = [{**row, "a": None if row["a"] in ("n.a.", -999) else row["a"], "w": row["w"].replace("n.a.", "NA")}
+             for row in GAPPY]  # fmt: skip
+    with stream(io.BytesIO(in_form(GAPPY, first)), label="y", everyday=True, na_values=["n.a.", "-999"]) as blocks:
+        list(blocks)
+        schema = blocks.schema
+    assert schema["na_values"] == ("n.a.", "-999")
+    kinds = {field["name"]: field["kind"] for field in schema["fields"]}
+    assert kinds == {"y": "label", "a": "number", "w": "category"}
+    wanted = Encoder(Schema.from_state(schema)).objects(plain)
+    for form in ("csv", "json", "parquet"):
+        with stream(io.BytesIO(in_form(GAPPY, form)), everyday=True, schema=schema) as blocks:
+            (block,) = blocks
+        assert (wanted.matrix() != block.X).nnz == 0, form
+
+
+def test_a_number_of_a_missing_value_is_one_in_any_notation():
+    for text in ("y,a\n1,-999\n0,-999.0\n1,-9.99e2\n0,5\n", "y,a,b\n1,-999,x\n0,-999.0,x\n1,-9.99e2,x\n0,5,x\n"):
+        (block,), _, names = read(text, na_values="-999", header=True)
+        gap = next(slot for slot, name in names.items() if name == "a is missing")
+        assert block.X.toarray()[:, gap].tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_word_in_a_column_of_numbers_names_the_column_and_the_remedies(form):
+    data = in_form(GAPPY, form)
+    with pytest.raises(ReadError) as found:
+        read(data, form)
+    assert "column 'a': expected a " in str(found.value)
+    assert str(found.value).count("\n") == 0
+    assert {"categorical", "na_values", "on_error"} <= found.value.options.keys()
+    schema = Schema.from_state({"fields": [{"name": "y", "kind": "label"}, {"name": "a", "kind": "number"}]})
+    with pytest.raises(ReadError) as found:  # the kinds of a model's columns are what they are
+        read(data, form, schema=schema.state())
+    assert {"na_values", "on_error"} <= found.value.options.keys()
+    assert "categorical" not in str(found.value)
+    assert len(read(data, form, on_error="skip")[0][0]) == 699
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_missing_label_names_the_column_and_the_remedy(form):
+    rows = [{"y": None if k == 600 else k % 2, "a": k % 7} for k in range(700)]
+    data = in_form([{**row, "y": "" if row["y"] is None and form == "csv" else row["y"]} for row in rows], form)
+    with pytest.raises(ReadError, match=r"the label is missing; on_error='skip' leaves out such rows$"):
+        read(data, form)
+    assert sum(map(len, read(data, form, on_error="skip")[0])) == 699
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_columns_that_a_file_lacks_are_missing_wherever_they_were(words):
+    """Rows of numbers are parsed as dense ones, in which every column has its place."""
+    table = "y,a,b,c\n" + "".join(f"{k % 2},{k},{k % 3},{'x' if words else k % 5}\n" for k in range(50))
+    with stream(io.BytesIO(table.encode()), "csv", label="y", everyday=True) as blocks:
+        list(blocks)
+        schema = blocks.schema
+    rows = [{"c": "x" if words else k % 5, "a": k} for k in range(9)]
+    with stream(io.BytesIO(in_form(rows, "csv")), "csv", everyday=True, unlabelled=True, schema=schema) as blocks:
+        (block,) = blocks
+        assert blocks.notes == ["<stream>: no column 'b': it counts as missing in every row."]
+    assert (Encoder(Schema.from_state(schema)).objects(rows).matrix() != block.X).nnz == 0

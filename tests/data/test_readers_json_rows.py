@@ -120,7 +120,7 @@ def test_a_resumed_reading_may_lack_a_key_of_earlier_rows():
 
 def test_a_bad_line_is_named_or_skipped():
     rows = [{"y": 1, "a": 1.0}] * 3 + [{"y": 1, "a": "x"}] + [{"y": 0, "a": 2.0}]
-    with pytest.raises(ReadError, match=r"<stream>:4:1: a: expected a finite number, found 'x'"):
+    with pytest.raises(ReadError, match=r"<stream>:4:1: column 'a': expected a finite number, found 'x'"):
         lines(rows)
     (block,), reading = lines(rows, on_error="skip")
     assert (len(block), reading.skipped) == (4, 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onsketch.cli.console import out, print_rows
 
-_SHOWN = 4
-"""Values of a column shown."""
+_SHOWN, _LONGEST = 4, 16
+"""Values of a column shown, and characters of each."""
 
 
 def describe(files: list[str], reading: dict[str, Any], task: str | None) -> None:
@@ -33,14 +34,14 @@ def describe(files: list[str], reading: dict[str, Any], task: str | None) -> Non
             console.print("")
             print_rows(console, ("column", "taken for", "first values", "why"), _columns(schema, blocks.sample))
             console.print("")
+            console.print("another kind: --numeric, --categorical, --text, --dates or --ignore COLUMN", soft_wrap=True)
         values = block.rows.data.size if isinstance(block.rows, Sparse) else block.rows.size
         console.print(
-            f"first {len(block):,} rows: {values / len(block):.1f} values a row, {block.rows.shape[1]:,} columns of X",
-            soft_wrap=True,
+            f"first {len(block):,} rows: {values / len(block):.1f} features a row that are not 0", soft_wrap=True
         )
         met = block.y[block.y == block.y]
         if not met.size:
-            console.print("labels: none")
+            console.print("labels: none; --label names their column")
             return
         meaning = find_task(met, task, reading.get("positive"), blocks.classes)
         console.print(f"labels: {meaning}", soft_wrap=True)
@@ -57,11 +58,16 @@ def describe(files: list[str], reading: dict[str, Any], task: str | None) -> Non
             console.print(f"shares: {shown}{', …' if found.size > 8 else ''}", soft_wrap=True)
 
 
-def _columns(schema: dict[str, Any], sample: list[list[str]]) -> list[tuple[str, str, str, str]]:
-    rows = []
-    for k, field in enumerate(schema["fields"]):
-        values = list(dict.fromkeys(row[k] for row in sample if len(row) > k and row[k]))[:_SHOWN]
-        gaps = sum(1 for row in sample if len(row) > k and not row[k])
-        why = field["why"] or (f"{gaps / len(sample):.0%} empty" if gaps else "")
-        rows.append((field["name"], field["kind"], ", ".join(value[:16] for value in values), why))
+def _columns(schema: dict[str, Any], sample: Mapping[str, Sequence[Any]]) -> list[tuple[str, str, str, str]]:
+    """Return a line for each column: name, kind, first values, and why it is of this kind."""
+    from onsketch.rows.schema import is_gap, missing_words
+
+    rows, gaps = [], missing_words(schema["na_values"])
+    for field in schema["fields"]:
+        cells = sample.get(field["name"], ())
+        met = [cell for cell in cells if not is_gap(cell, gaps)]
+        there = [f"{cell:g}" if isinstance(cell, float) else " ".join(str(cell).split()) for cell in met]
+        empty = f"{1 - len(there) / len(cells):.0%} missing" if len(there) < len(cells) else ""
+        values = ", ".join(value[:_LONGEST] for value in list(dict.fromkeys(there))[:_SHOWN])
+        rows.append((field["name"], field["kind"], values, ", ".join(filter(None, (field["why"], empty)))))
     return rows

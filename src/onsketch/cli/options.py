@@ -69,6 +69,10 @@ _READING = (
         "missing", "Empty fields: indicate (a feature says so), zero or error.", "indicate",
         **_one_of("error", "zero", "indicate"),
     ),
+    _read(
+        "na_values", "Word for a missing value, as n.a., in addition to NA, NaN, null and ?; repeat for more.",
+        multiple=True, metavar="WORD",
+    ),
     _read("on_error", "A bad line: stop or skip.", "stop", **_one_of("stop", "skip")),
     _read("delimiter", "Of CSV fields.", "by the first lines"),
     _read("decimal", "Decimal mark.", "by the first lines"),

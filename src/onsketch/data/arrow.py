@@ -80,6 +80,7 @@ class Tables(NamedValues):
         first = {} if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
         if not self.decided:
             by_name = {name: column.type for name, column in types.items()}
+            self.sample = {name: values_of(column) for name, column in first.items()}
             self.schema, self.decided = schema_of(path, first or types, self.roles, by_name), True
         cells = {name: values_of(column[:LOOKED_AT]) for name, column in first.items()} if given else None
         self.match(path, list(types), cells)
@@ -96,23 +97,17 @@ class Tables(NamedValues):
             if kind == "label":
                 y = self.read.column(columns[name], count, name, faults)
             elif kind == "weight":
-                strict = self.roles.missing == "error"
-                weights = np.nan_to_num(numbers_of(field, cells_of(columns[name]), count, faults, strict), nan=1.0)
+                strict, gaps = self.roles.missing == "error", self.schema.missing_words
+                weights = numbers_of(field, cells_of(columns[name]), count, faults, strict, gaps)
+                weights = np.nan_to_num(weights, nan=1.0)
                 faults.add(weights < 0.0, name, "weights are not negative")
             elif kind == "tag":
                 tags = ["" if tag is None else str(tag) for tag in columns[name].to_pylist()]
         stop, kept = count, ~faults.rows
         if faults.found:
             row, name, reason = min(faults.found, key=lambda fault: (fault[0], names.index(fault[1])))
-            place = names.index(name) + 1
-            error = ReadError(
-                path,
-                here.offset + row + 1,
-                place,
-                f"column {name!r}: {reason}",
-                missing=("zero", "indicate"),
-                positive=...,
-            )
+            reason, options = self.remedy(name, reason)
+            error = ReadError(path, here.offset + row + 1, names.index(name) + 1, reason, **options)
             self.first_skipped = self.first_skipped or error
             if not skipping:
                 stop, kept = row, np.arange(count) < row

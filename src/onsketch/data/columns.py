@@ -17,6 +17,7 @@ from onsketch.core.errors import InputError, OptionError, meant, some, suggestio
 from onsketch.rows.schema import (
     COMMA,
     FEATURES,
+    GAPS,
     NUMERIC_KINDS,
     ORDERS,
     PAIRS,
@@ -25,6 +26,7 @@ from onsketch.rows.schema import (
     Field,
     Schema,
     is_gap,
+    missing_words,
     number_of,
     second_of,
 )
@@ -89,6 +91,8 @@ class Roles:
     """True if labels may be words and columns of row names are left out, as in the program."""
     columns: tuple[Column, ...] = ()
     """Columns whose cells are passed through."""
+    na_values: tuple[str, ...] = ()
+    """Further texts that represent a missing value."""
     sparse: bool = False
     """True if rows may have columns that are not among the first ones."""
 
@@ -139,7 +143,7 @@ class Sampled(NamedTuple):
         return not self.category and self.lengths >= _WORDS_OF_TEXT and 2 * self.distinct > self.rows
 
 
-def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto") -> Sampled:
+def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto", gaps: frozenset[Any] = GAPS) -> Sampled:
     """Return the statistics of these cells of a column: numbers, fields of a text, or values of any type.
 
     Cost: O(cells), with a few compiled operations for each; each distinct cell is examined once.
@@ -150,14 +154,15 @@ def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto") -
         return Sampled(0.0, there.size < cells.size, there.size, np.unique(there).size, whole)
     kinds = set(map(type, cells)) - {type(None)}
     if any(issubclass(kind, (Mapping, list, tuple)) for kind in kinds):
-        rows = sum(not is_gap(cell) for cell in cells)
+        rows = sum(not is_gap(cell, gaps) for cell in cells)
         return Sampled(0.0, rows < len(cells), rows, nested=True)
     alike = len(kinds) <= 1 and kinds <= {str, float, int, bool}
     keys: Any = cells if alike else [(type(cell), str(cell)) for cell in cells]  # 1 and True are not the same
     cell_of = dict(zip(keys, cells, strict=True))
     comma = decimal == COMMA
     read = [(cell_of[key], count, number(cell_of[key], comma)) for key, count in Counter(keys).items()]
-    read = [one for one in read if (one[2] is not None and one[2] == one[2]) or not is_gap(one[0])]
+    plain = gaps is GAPS  # no number is a gap then
+    read = [one for one in read if (plain and one[2] is not None and one[2] == one[2]) or not is_gap(one[0], gaps)]
     different, numbers = [(cell, count) for cell, count, _ in read], [value for _, _, value in read]
     if decimal == "auto" and None in numbers:
         others = [number(cell, True) for cell, _ in different]
@@ -199,10 +204,12 @@ def _dates(cells: Sequence[Any]) -> dict[str, int]:
     return found
 
 
-def refuse_changed(path: str, fields: Iterable[Field], sample: Mapping[str, Sequence[Any]]) -> None:
+def refuse_changed(
+    path: str, fields: Iterable[Field], sample: Mapping[str, Sequence[Any]], gaps: frozenset[Any] = GAPS
+) -> None:
     """Refuse a column of words that holds only numbers in the sample, or a column of numbers that holds only words."""
     for field in fields:
-        seen = sampled(sample.get(field.name, ()), COMMA if field.comma else ".")
+        seen = sampled(sample.get(field.name, ()), COMMA if field.comma else ".", gaps)
         if seen.rows < _CHANGED or seen.nested:
             continue
         to_numbers = field.kind == "category" and field.words and seen.words == 0.0 and not seen.coded
@@ -242,10 +249,10 @@ def decide(
         decimal: the decimal mark of texts.
         categories: columns of a type of categories.
     """
-    sample = [sampled(column, decimal) for column in cells]
-    sample = [
-        one._replace(category=name in categories and one.rows > 0) for name, one in zip(names, sample, strict=True)
-    ]
+    sample, gaps = [], missing_words(roles.na_values)
+    for name, column in zip(names, cells, strict=True):
+        seen = sampled(column, decimal, gaps)
+        sample.append(seen._replace(category=name in categories and seen.rows > 0))
     found = dict.fromkeys(range(len(names)), ("number", ""))
     if roles.everyday or roles.categorical == "auto":
         found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
@@ -272,8 +279,9 @@ def decide(
     if not roles.sparse and not set(FEATURES) & {kind for kind, _ in found.values()}:
         raise InputError(f"{path}: no column is left for features.")
     fields = tuple(_field(name, *found[k], sample[k], roles) for k, name in enumerate(names))
-    gaps = any(seen.gaps for seen, field in zip(sample, fields, strict=True) if field.kind in NUMERIC_KINDS)
-    return Schema(fields, word_labels=worded, gaps=gaps and roles.missing == "indicate" and not roles.sparse)
+    gappy = any(seen.gaps for seen, field in zip(sample, fields, strict=True) if field.kind in NUMERIC_KINDS)
+    gappy = gappy and roles.missing == "indicate" and not roles.sparse
+    return Schema(fields, word_labels=worded, gaps=gappy, na_values=roles.na_values)
 
 
 def words_are_labels(path: str, labels: Iterable[Any], seen: Sampled, roles: Roles) -> bool:
@@ -285,7 +293,7 @@ def words_are_labels(path: str, labels: Iterable[Any], seen: Sampled, roles: Rol
     positive = roles.positive
     if not roles.everyday or positive is None:
         return roles.everyday and seen.wordy
-    known = sorted({str(label) for label in labels if not is_gap(label)})
+    known = sorted({str(label) for label in labels if not is_gap(label, missing_words(roles.na_values))})
     value = number(positive)
     if not roles.unlabelled and positive not in known and value is None:
         folded = {label.casefold(): label for label in known}

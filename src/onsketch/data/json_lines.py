@@ -21,7 +21,7 @@ from onsketch.data.named import NamedValues
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, first_lines
 from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat
-from onsketch.rows.encoder import flattened
+from onsketch.rows.encoder import CellError, flattened
 from onsketch.rows.schema import COMMA, FEATURES, Field, Schema, matched
 
 MOST_NOTED = 100
@@ -60,7 +60,7 @@ class JSONLines(NamedValues, TextFormat):
         self._unmet = {option: str(name) for option, name in named.items() if name is not None and not roles.unlabelled}
         """Keys that an option names and that no row has had so far."""
         self._start()
-        self._why = ""
+        self._why: tuple[str, dict[str, Any]] = "", {}
 
     def _start(self) -> None:
         """Begin a block."""
@@ -84,7 +84,8 @@ class JSONLines(NamedValues, TextFormat):
         elif os.path.isfile(source.name):  # a pipe may not have brought enough
             flat = self._sample(first_lines(source, LOOKED_AT).lines)[1]
             keys = dict.fromkeys(name for row in flat for name in row)
-            refuse_changed(source.name, self.schema.fields, {name: [row.get(name) for row in flat] for name in keys})
+            cells = {name: [row.get(name) for row in flat] for name in keys}
+            refuse_changed(source.name, self.schema.fields, cells, self.schema.missing_words)
         features = self.schema.of(*FEATURES)
         self._unseen = dict.fromkeys([*(field.name for field in features), *self.pairs.named()])
         self._strange = dict[str, None]()
@@ -114,8 +115,10 @@ class JSONLines(NamedValues, TextFormat):
         in_options = {str(name) for names in (*given, self.pairs.named()) for name in names}
         names = [name for name, count in counts.items() if 2 * count > len(rows) or name in in_options]
         cells = [[row.get(name) for row in flat] for name in names]
+        labels = [row.label for row in rows]
+        self.sample = {name: labels for name, role in keys if role == "label"} | dict(zip(names, cells, strict=True))
         schema = decide(path, names, cells, roles)
-        seen = sampled(labels := [row.label for row in rows])
+        seen = sampled(labels, gaps=schema.missing_words)
         worded = words_are_labels(path, labels, seen, self.roles)
         form = COMMA if seen.comma else ""
         marks = tuple(Field(*key, form=form * (key[1] == "label")) for key in keys if key[0] not in names)
@@ -135,7 +138,9 @@ class JSONLines(NamedValues, TextFormat):
                 except (InputError, ValueError, RecursionError) as error:
                     if state[CODE] == 0:
                         state[CODE], state[COLUMN], state[BAD_LINE], state[BAD_AT] = _BAD, 1, line, at
-                        self._why = str(error).rstrip(".")
+                        column = error.column if isinstance(error, CellError) else ""
+                        why = error.reason if isinstance(error, CellError) else str(error).rstrip(".")
+                        self._why = self.remedy(column, why)
                     if not skipping:
                         line -= 1
                         break
@@ -189,7 +194,7 @@ class JSONLines(NamedValues, TextFormat):
             raise InputError(f"{path}: {option}={name!r}: no row has this key.", **{option: name})
         self.notes += matched(self.schema, path, self._strange, [*self._unseen], [*self._strange])
 
-    def reason(self, code: int, found: str) -> str:
+    def reason(self, code: int, found: str) -> tuple[str, dict[str, Any]]:
         """Return the reason why a line is bad."""
         return self._why
 

@@ -78,6 +78,8 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
                         pass
                 except (ArrowException, OSError) as reason:
                     damage = f"row group {group}, column {name!r} is damaged ({in_a_line(reason)})"
+                    if "decrypt" in damage.lower():
+                        damage = f"column {name!r} is encrypted, which cannot be read; write it without encryption"
                     raise ReadError(path, None, None, damage) from None
             raise ReadError(path, None, None, f"row group {group} is damaged ({in_a_line(error)})") from None
         if done != counted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 4 << 20
 
+_NAMED = ("csv", "json", "parquet", "arrow")
 _CONCERNS: dict[str, tuple[str, ...]] = {
     "zero_based": ("libsvm",),
     "n_features": ("libsvm",),
@@ -33,11 +34,9 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "decimal": ("csv",),
     "encoding": ("libsvm", "vw", "csv", "json"),
     **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
-    **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
-    **dict.fromkeys(
-        ("categorical", "numeric", "text", "dates", "word_pairs", "day_first", "missing", "interact", "columns"),
-        ("csv", "json", "parquet", "arrow"),
-    ),
+    **dict.fromkeys(("label", "weight", "tag"), _NAMED),
+    **dict.fromkeys(("categorical", "numeric", "text", "dates", "word_pairs", "day_first"), _NAMED),
+    **dict.fromkeys(("missing", "na_values", "interact", "columns"), _NAMED),
 }
 """Formats that an option applies to; the others apply to all."""
 
@@ -60,6 +59,7 @@ _DEFAULTS: dict[str, Any] = {
     "word_pairs": False,
     "day_first": None,
     "missing": None,
+    "na_values": (),
     "interact": (),
     "columns": (),
 }
@@ -136,9 +136,9 @@ class Stream:
         return getattr(self._form, "notes", [])
 
     @property
-    def sample(self) -> list[list[str]]:
-        """Fields of the first rows of a CSV file, by which the schema was decided."""
-        return getattr(self._form, "sample", [])
+    def sample(self) -> Mapping[str, Sequence[Any]]:
+        """First cells of each column of a table, by which the schema was decided."""
+        return getattr(self._form, "sample", {})
 
     @property
     def unmet(self) -> set[str]:
@@ -252,6 +252,7 @@ class Stream:
                 columns=as_columns(options["columns"]),
                 positive=None if positive is None else str(positive),
                 missing=options["missing"] or ("indicate" if everyday else plain),
+                na_values=tuple(_words(options["na_values"])),
                 unlabelled=options["unlabelled"],
                 everyday=everyday,
             )
@@ -343,6 +344,7 @@ def stream(
     word_pairs: bool = False,
     day_first: bool | None = None,
     missing: str | None = None,
+    na_values: str | Iterable[str] = (),
     header: bool | str = "auto",
     delimiter: str = "auto",
     decimal: str = "auto",
@@ -395,6 +397,7 @@ def stream(
         day_first: tables: True for dates as 31/12/2026, False for 12/31/2026; left out, the first rows decide.
         missing: tables: treatment of an empty field (or NA, NaN, null, ?): "error" makes it a bad line, "zero" reads it
             as 0, "indicate" as 0 and sets an indicator feature. Default: "error"; with ``everyday`` "indicate".
+        na_values: tables: further words for a missing value, such as "n.a."; -999 means this number in any notation.
         header: CSV: True if the first line names the columns; "auto": unless it holds a number.
         delimiter: CSV: one character; "auto" is the one of , tab ; | that cuts the first lines alike.
         decimal: CSV: "." or ","; "auto" is a comma where numbers have one and the delimiter is another.

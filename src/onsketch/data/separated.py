@@ -38,8 +38,8 @@ from onsketch.data.cursor import (
 )
 from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
 from onsketch.rows.cells import plain_amount, put_date, second_in
-from onsketch.rows.hashing import name_hash
-from onsketch.rows.schema import ANY, CATEGORICAL, DATE, LABEL, MISSING_WORDS, NUMERIC, TAG, TEXT, WEIGHT
+from onsketch.rows.hashing import murmur, name_hash
+from onsketch.rows.schema import ANY, CATEGORICAL, DATE, LABEL, NUMERIC, TAG, TEXT, WEIGHT
 
 POINT = 46
 TEXT_HERE = -1
@@ -54,9 +54,7 @@ WORD = 1
 REFUSED, LEFT_OUT = -2, -1
 """Treatment of a missing value, in the place of the feature that stands for it: a bad line, or nothing."""
 
-_LONGEST = 4
 _TRUE, _FALSE = (int.from_bytes(word, "big") for word in (b"true", b"false"))
-_WORDS = np.array([len(word) << 40 | int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], dtype=np.int64)
 
 
 @inlined
@@ -107,16 +105,26 @@ def _field(text, at, delimiter, stop, breaks):
 
 
 @inner
-def _is_missing(text, start, stop):
-    """Return True if a field marks a missing value."""
-    if stop - start > _LONGEST:
+def word_key(text, start, stop):
+    """Return a number that stands for a short text: of up to 4 bytes the text itself, else a hash."""
+    word = np.int64(0)
+    if stop - start > 4:
+        word = np.int64(murmur(text, start, stop, np.uint64(0)))
+    else:
+        for i in range(stop - start):
+            word |= np.int64(text[start + i]) << (8 * i)
+    return np.int64(stop - start) << 40 | word
+
+
+@inner
+def _is_missing(text, start, stop, gaps):
+    """Return True if a field marks a missing value; ``gaps`` are the keys of such words, after the longest length."""
+    if stop - start > gaps[0]:
         return False
-    word = np.int64(stop - start) << 40
-    for i in range(stop - start):
-        word |= np.int64(text[start + i]) << (8 * i)
+    word = word_key(text, start, stop)
     found = False
-    for known in _WORDS:
-        found |= word == known
+    for k in range(1, gaps.size):
+        found |= word == gaps[k]
     return found
 
 
@@ -149,7 +157,7 @@ def _amount(text, start, stop, comma, scratch):
 
 
 @inner
-def _number_field(text, at, delimiter, comma, last, breaks, scratch):
+def _number_field(text, at, delimiter, comma, last, gaps, breaks, scratch):
     """Parse the number in the field at ``at``; return it, the end of the field, and 0 or an error code."""
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
@@ -171,7 +179,7 @@ def _number_field(text, at, delimiter, comma, last, breaks, scratch):
     start, stop, at, trouble = _field(text, begin, delimiter, last, breaks)
     if trouble:
         return 0.0, at, trouble
-    if _is_missing(text, start, stop):
+    if _is_missing(text, start, stop, gaps):
         return 0.0, at, MISSING
     value = 0.0
     if code == MALFORMED:
@@ -183,9 +191,9 @@ def _number_field(text, at, delimiter, comma, last, breaks, scratch):
 
 
 @inner
-def _read_label(text, start, stop, comma, scratch, positive, positive_kind, positive_value):
+def _read_label(text, start, stop, comma, gaps, scratch, positive, positive_kind, positive_value):
     """Parse a label; return it and 0 or an error code; +1 and −1 if a positive class is named."""
-    if _is_missing(text, start, stop):
+    if _is_missing(text, start, stop, gaps):
         return 0.0, NULL_LABEL
     value, at, code = read_number(text, start)
     if comma or (code == GOOD and at != stop) or code == MALFORMED:
@@ -243,19 +251,21 @@ def _put(into, count, column, value, origin, mark):
 
 
 @inlined
-def _one_number(text, at, delimiter, comma, last, breaks, key):
+def _one_number(text, at, delimiter, comma, last, gaps, breaks, key):
     """Parse the number in a field; return it, its end or the bad byte, and 0 or an error code."""
     c = np.int64(text[at])
     if 48 <= c <= 57 and text[at + 1] == delimiter:  # fast path: most values of tables are counts and indicators
         return float(c - 48), at + 1, 0
-    return _number_field(text, at, delimiter, comma, last, breaks, key)
+    return _number_field(text, at, delimiter, comma, last, gaps, breaks, key)
 
 
 @inlined
 def _numeric(text, begin, k, row, base, count, table, key, into):
     """Parse a field of a numeric column; return its end (or the bad byte), the values so far, and 0 or an error."""
-    delimiter, forms, kinds, columns, absent, origins, _, _, width, _, _, _, _, last = table
-    value, at, code = _one_number(text, begin, delimiter, forms[k] == 1, last, into[8], key)
+    delimiter, forms, kinds, columns, absent, origins, _, _, width, _, _, _, _, gaps, numbers, last = table
+    value, at, code = _one_number(text, begin, delimiter, forms[k] == 1, last, gaps, into[8], key)
+    for j in range(numbers.size):
+        code = MISSING if code == GOOD and value == numbers[j] else code
     gap = False
     if code:
         gap = code == MISSING and absent[k] != REFUSED
@@ -283,8 +293,8 @@ def _categorical(text, start, stop, k, count, table, key, into):
 
     A text becomes one entry of column ``TEXT_HERE``, which the caller replaces by those of its words.
     """
-    _, forms, kinds, _, absent, origins, prefix, prefix_ptr, _, _, _, mask, dates, _ = table
-    if not _is_missing(text, start, stop):
+    _, forms, kinds, _, absent, origins, prefix, prefix_ptr, _, _, _, mask, dates, gaps, _, _ = table
+    if not _is_missing(text, start, stop, gaps):
         if kinds[k] == DATE:
             second, good = second_in(text, start, stop, forms[k])
             if not good:
@@ -308,12 +318,12 @@ def _categorical(text, start, stop, k, count, table, key, into):
 @inlined
 def _label(text, start, stop, comma, row, table, aim, key, into):
     """Parse a field of the label column; return 0 or an error code."""
-    unlabelled, worded = table[9], table[10]
+    unlabelled, worded, gaps = table[9], table[10], table[13]
     labels, words = into[2], into[5]
     if worded:
-        words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
+        words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop, gaps) else stop
         return NULL_LABEL if words[row, 1] == 0 and not unlabelled else 0
-    label, code = _read_label(text, start, stop, comma, key, aim[0], aim[1], aim[2])
+    label, code = _read_label(text, start, stop, comma, gaps, key, aim[0], aim[1], aim[2])
     if code == NULL_LABEL and unlabelled:
         label, code = np.nan, 0
     if code == 0:
@@ -324,7 +334,7 @@ def _label(text, start, stop, comma, row, table, aim, key, into):
 @inlined
 def _words(text, begin, k, row, count, table, aim, key, into):
     """Parse a field that is not numeric: category, label, tag or ignored. Returns as ``_row``."""
-    start, stop, at, code = _field(text, begin, table[0], table[13], into[8])
+    start, stop, at, code = _field(text, begin, table[0], table[15], into[8])
     kind = table[2][k]
     if code:
         return at, count, code
@@ -342,7 +352,7 @@ def _words(text, begin, k, row, count, table, aim, key, into):
 @inner
 def _is_number(text, at, k, table, breaks, key):
     """Return True if a field of a column of mixed values holds a number, or true or false."""
-    return _one_number(text, at, table[0], table[1][k] == 1, table[13], breaks, key)[2] == GOOD
+    return _one_number(text, at, table[0], table[1][k] == 1, table[15], table[13], breaks, key)[2] == GOOD
 
 
 @inlined
@@ -357,6 +367,7 @@ def _row(text, at, row, count, table, aim, key, into):
         else:
             at, count, code = _words(text, at, k, row, count, table, aim, key, into)
         if code:
+            into[8][1] = k
             return at, count, code
         if text[at] == NEWLINE:
             if k < last:
@@ -394,8 +405,9 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
 
     ``table`` describes the columns: delimiter; for each column the form of its cells, its kind, the columns of X for
     its value and for a missing one (or REFUSED, LEFT_OUT), its namespace in interactions and the text ``name=``; width
-    of dense rows, or 0; flags for missing labels and for words as labels; the hash's mask; the parts of dates; and
-    ``stop`` again.
+    of dense rows, or 0; flags for missing labels and for words as labels; the hash's mask; the parts of dates; words
+    and numbers of missing values; and ``stop`` again.
+    ``breaks`` (in ``into``) gets a flag for a quoted line end, the last bad column, and that of the first bad line.
     ``aim`` is the positive class: as text, its kind, and as a number.
     """
     delimiter, breaks = table[0], into[8]
@@ -424,6 +436,8 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
         if code == 0:
             into[9][state[ROWS], 0], into[9][state[ROWS], 1] = start, at
         first_bad = state[CODE] == 0
+        if code and first_bad:
+            breaks[2] = breaks[1]
         going = end_line(text, state, OPEN_QUOTE if code == UNFINISHED else code, at, end, skipping, indptr)
         if breaks[0]:
             if code and first_bad:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, OptionError, ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import decide, number, place_of
+from onsketch.data.cursor import FEW_FIELDS, MANY_FIELDS, OPEN_QUOTE
 from onsketch.data.named import NamedValues
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, split
-from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, parse_csv
+from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, parse_csv, word_key
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
 from onsketch.rows.encoder import Entries, bags, date_slots
@@ -38,10 +39,6 @@ class CSV(NamedValues, TextFormat):
         if decimal not in ("auto", ".", ","):
             raise OptionError(f'decimal={decimal!r}: it is ".", "," or "auto".', decimal=decimal)
         self.header, self.delimiter, self.decimal = header, delimiter, decimal
-        self._checked = self.decided
-        """True if the columns are those of a model, and compared with it."""
-        self.sample: list[list[str]] = []
-        """The fields of the first rows, by which the schema was decided."""
         self._codes: dict[bytes, float] = {}
         self.labels = np.full(rows, np.nan)
         self.weights = np.ones(rows)
@@ -55,7 +52,7 @@ class CSV(NamedValues, TextFormat):
         self.marks = np.empty((0, 3), dtype=np.int64)
         self.spaces = np.empty(0, dtype=np.uint8)
         self.key = np.empty(0, dtype=np.uint8)
-        self.breaks = np.zeros(1, dtype=np.int64)
+        self.breaks = np.zeros(3, dtype=np.int64)
         self._bags: list[tuple[NDArray[np.int64], Entries]] = []
         """The words of texts: places of the texts among the values, and their entries."""
         positive = "" if self.roles.positive is None else str(self.roles.positive)
@@ -76,7 +73,7 @@ class CSV(NamedValues, TextFormat):
         (names,) = split(head.lines[:1], self.delimiter)
         names = names if self.header else [str(k) for k in range(len(names))]
         sample = None
-        if self._checked and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
+        if self.given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
             rows = split(first_lines(source, LOOKED_AT).lines, self.delimiter)[int(self.header) :]
             sample = {name: [row[k] for row in rows if len(row) > k] for k, name in enumerate(names)}
         first = not self.begun
@@ -116,10 +113,15 @@ class CSV(NamedValues, TextFormat):
         prefix = np.frombuffer(b"".join(prefixes) or b" ", dtype=np.uint8)
         forms = np.array([ORDERS[one.form] if one.kind == "date" else one.comma for one in fields], dtype=np.int64)
         origins = np.array([self.pairs.origin(field.name) for field in fields], dtype=np.uint8)
+        missing_words = [word.encode() for word in self.schema.missing_words if isinstance(word, str)]
+        keys = [word_key(np.frombuffer(word + b" ", dtype=np.uint8), 0, len(word)) for word in missing_words]
+        gaps = np.array([max(map(len, missing_words)), *keys], dtype=np.int64)
+        numbers = np.array([word for word in self.schema.missing_words if isinstance(word, float)], dtype=np.float64)
         width = 0 if self.schema.hashed else self.width
         self._table = (
             ord(self.delimiter), forms, self.kinds, slots, absent, origins, prefix, pointers, width,
             roles.unlabelled, self.schema.word_labels, np.uint64(encoder.hashes.mask), dates,
+            gaps, numbers,
         )  # fmt: skip
 
     def _decide(self, path: str, lines: list[str]) -> Schema:
@@ -138,9 +140,10 @@ class CSV(NamedValues, TextFormat):
         if header == "auto":
             header = is_header(rows[0], rows[1:])
         names = rows[0] if header else [str(k) for k in range(len(rows[0]))]
-        self.sample = rows[1:] if header else rows
-        decimal = find_decimal(self.sample, delimiter) if self.decimal == "auto" else self.decimal
-        columns = [[row[k] for row in self.sample if len(row) > k] for k in range(len(names))]
+        rows = rows[1:] if header else rows
+        decimal = find_decimal(rows, delimiter) if self.decimal == "auto" else self.decimal
+        columns = [[row[k] for row in rows if len(row) > k] for k in range(len(names))]
+        self.sample = dict(zip(names, columns, strict=True))
         mark = "auto" if self.decimal == "auto" and decimal == "." else decimal
         schema = decide(path, names, columns, self.roles, mark)
         return replace(schema, header=bool(header), delimiter=delimiter, decimal=decimal)
@@ -213,6 +216,13 @@ class CSV(NamedValues, TextFormat):
     def word(self, rest: bytearray) -> bytearray:
         """Return the part of a bad line to show: up to the next delimiter, unless the delimiter itself is wrong."""
         return rest[:1] + rest[1:].split(self.delimiter.encode())[0]
+
+    def reason(self, code: int, found: str) -> tuple[str, dict[str, Any]]:
+        """Return the reason of a bad line, with the column and what can be done."""
+        reason, options = super().reason(code, found)
+        if code in (FEW_FIELDS, MANY_FIELDS, OPEN_QUOTE):
+            return reason, options
+        return self.remedy(self.columns.fields[int(self.breaks[2])].name, reason)
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""

@@ -117,9 +117,9 @@ class TextFormat(ABC):
     def finish(self, path: str) -> None:  # noqa: B027 (most formats have nothing to check)
         """Check conditions that are known only when all files have been read."""
 
-    def reason(self, code: int, found: str) -> str:
-        """Return the reason of a bad line, for users."""
-        return REASONS[code].format(found=found, width=self.width)
+    def reason(self, code: int, found: str) -> tuple[str, dict[str, Any]]:
+        """Return the reason of a bad line, for users, and the options that it names."""
+        return REASONS[code].format(found=found, width=self.width), NAMED
 
 
 def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
@@ -257,4 +257,5 @@ def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytea
         found = "a space"
     else:
         found = repr(form.word(rest)[:32].decode("utf-8", "replace"))
-    return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found), **NAMED)
+    reason, options = form.reason(int(state[CODE]), found)
+    return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), reason, **options)

@@ -210,12 +210,13 @@ class Model(Locked):
         gone = [name for name in self._features if name not in names] if whole else []
         for note in matched(self.schema, "X", names, gone, [name for name in names if name not in self._kinds]):
             warnings.warn(note, UserWarning, stacklevel=5)
-        refuse_changed("X", self.schema.of("category"), sample)  # a cell of numbers that is none is refused by itself
+        # A cell of numbers that is none is refused by itself.
+        refuse_changed("X", self.schema.of("category"), sample, self.schema.missing_words)
 
     def _targets(self, labels: list[Any]) -> Floats:
         """Labels as the learner takes them: −1 and +1, codes of classes, or numbers."""
         task = self.task
-        read = Labels(task.named, words=task.words)
+        read = Labels(task.named, words=task.words, gaps=self.schema.missing_words)
         y = np.empty(len(labels))
         for row, label in enumerate(labels):
             try:

@@ -304,6 +304,8 @@ class Plan(NamedTuple):
     step: Callable[[Any, list[int], list[float]], None]
     """Encodes one cell: appends its entries."""
     field: Field
+    gaps: frozenset[Any]
+    """Texts of missing values."""
 
 
 class Entries(NamedTuple):
@@ -368,14 +370,16 @@ class Encoder:
             gap = hashes.one(f"{name}=", f"{name} is missing")
         if not self.schema.hashed and self._names is not None:
             self._names.add(own, name)
-        plan = Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT, field)
+        gaps = self.schema.missing_words
+        plan = Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT, field, gaps)
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 
     def unlisted(self, name: str) -> Plan:
         """Return the plan of a column that the schema does not list; such a column is never missing."""
         plan = self.hashes.plans.get(name)
         if plan is None:
-            plan = Plan(name, "any", self.hashes.enter([name])[0], -1, False, _ABSENT, Field(name, "any"))
+            own, gaps = self.hashes.enter([name])[0], self.schema.missing_words
+            plan = Plan(name, "any", own, -1, False, _ABSENT, Field(name, "any"), gaps)
             plan = plan._replace(step=_any_step(self.hashes, plan))
             self.hashes.take(weight_of(name))
             self.hashes.plans[name] = plan
@@ -493,7 +497,9 @@ class Encoder:
         else:
             X = np.empty((count, self.width))
             for plan in self.plans:
-                X[:, plan.own] = numbers_of(plan.field, cells_of(columns.get(plan.name)), count, found, plan.strict)
+                X[:, plan.own] = numbers_of(
+                    plan.field, cells_of(columns.get(plan.name)), count, found, plan.strict, plan.gaps
+                )
         if faults is None and found.found:
             row, name, reason = min(found.found)
             raise InputError(f"row {row}: {name}: {reason}.")
@@ -545,7 +551,7 @@ class Encoder:
     def _entries(self, plan: Plan, cells: Any, count: int, faults: Faults) -> Entries:
         """The entries of one column."""
         if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and is_numeric(cells)):
-            numbers = numbers_of(plan.field, cells, count, faults, plan.strict)
+            numbers = numbers_of(plan.field, cells, count, faults, plan.strict, plan.gaps)
             slots = np.where(np.isnan(numbers), plan.gap, plan.own)
             values = np.where(np.isnan(numbers), 1.0, numbers)
             there = (values != 0.0) & (slots >= 0)
@@ -557,7 +563,7 @@ class Encoder:
     def _by_cell(self, plan: Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> Entries:
         """Encode each distinct cell once, and give the rows the entries of their cells."""
         if plan.kind == "category":
-            words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell)]
+            words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell, plan.gaps)]
             self.hashes.learn(plan.name, words)
         ends = np.zeros(len(different) + 1, dtype=np.int64)
         slots: list[int] = []
@@ -579,7 +585,7 @@ class Encoder:
         import pyarrow.compute as pc
 
         texts = texts.cast(pa.large_string())
-        gone = pc.is_in(pc.ascii_trim(texts, " \t\r\n"), pa.array(sorted(GAPS), pa.large_string()))
+        gone = pc.is_in(pc.ascii_trim(texts, " \t\r\n"), pa.array(sorted(plan.gaps), pa.large_string()))
         gaps = np.asarray(pc.or_(pc.is_null(texts), gone))
         if plan.strict:
             faults.add(gaps, plan.name, NO_VALUE)
@@ -621,13 +627,14 @@ def _put_gap(plan: Plan, indices: list[int], values: list[float]) -> None:
 
 
 def _number_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
-    own, name, comma = plan.own, plan.name, plan.field.comma
+    own, name, comma, gaps = plan.own, plan.name, plan.field.comma, plan.gaps
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         kind = type(value)
-        number = value if (kind is float or kind is int) and -LARGEST < value < LARGEST else number_of(value, comma)
-        if number is None:
-            if is_gap(value):
+        plain = (kind is float or kind is int) and -LARGEST < value < LARGEST
+        number = value if plain else number_of(value, comma)
+        if number is None or number in gaps:
+            if number is not None or is_gap(value, gaps):
                 return _put_gap(plan, indices, values)
             raise CellError(name, _not_a(value, "finite number"))
         if number:
@@ -667,7 +674,7 @@ def _category_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         slot = known.get(value) if type(value) is str else None
         if slot is None:
-            if is_gap(value):
+            if is_gap(value, plan.gaps):
                 return _put_gap(plan, indices, values)
             if isinstance(value, (Mapping, list, tuple)):
                 raise CellError(name, _not_a(value, "category"))
@@ -684,7 +691,7 @@ def _category_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
 
 def _text_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     def step(value: Any, indices: list[int], values: list[float]) -> None:
-        if is_gap(value):
+        if is_gap(value, plan.gaps):
             return _put_gap(plan, indices, values)
         listed = isinstance(value, (list, tuple))
         text = " ".join(map(word_of, value)) if listed else value if isinstance(value, str) else word_of(value)
@@ -748,7 +755,7 @@ def _date_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
     start, order = plan.field.start, ORDERS[plan.field.form]
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
-        if is_gap(value):
+        if is_gap(value, plan.gaps):
             return _put_gap(plan, indices, values)
         slots, numbers = np.empty(4, dtype=np.int64), np.empty(4)
         second = second_of(value, order)
@@ -778,7 +785,9 @@ def _any_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
         if isinstance(value, (Mapping, list, tuple)):
             listed = not isinstance(value, Mapping)
             if listed and value and all(isinstance(item, str) for item in value):
-                return _text_step(hashes, plan)([word for word in value if not is_gap(word)], indices, values)
+                return _text_step(hashes, plan)(
+                    [word for word in value if not is_gap(word, plan.gaps)], indices, values
+                )
             cells: Any = {str(place): item for place, item in enumerate(value)} if listed else value
             for inner, cell in sorted(flattened(cells, f"{name}.").items()):
                 if listed and isinstance(cell, (list, tuple)):
@@ -786,7 +795,7 @@ def _any_step(hashes: Hashes, plan: Plan) -> Callable[..., None]:
                 (own,) = hashes.enter([inner])
                 _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
             return None
-        numeric = is_gap(value) or number_of(value, comma) is not None
+        numeric = is_gap(value, plan.gaps) or number_of(value, comma) is not None
         return (number if numeric else category)(value, indices, values)
 
     return step
@@ -923,18 +932,23 @@ def _hours(cells: Any) -> Any:
     return cells
 
 
-def numbers_of(field: Field, cells: Any, count: int, faults: Faults, strict: bool) -> Floats:
+def numbers_of(
+    field: Field, cells: Any, count: int, faults: Faults, strict: bool, gaps: frozenset[Any] = GAPS
+) -> Floats:
     """A column as float64, NaN where a value is missing (which is a fault if ``strict``) or bad."""
     name = field.name
     if is_numeric(cells):
         numbers = as_floats(cells)
     else:
         codes, different = distinct(cells, count)
-        found = [np.nan if is_gap(cell) else number_of(cell, field.comma) for cell in different]
+        found = [np.nan if is_gap(cell, gaps) else number_of(cell, field.comma) for cell in different]
         for code, number in enumerate(found):
             if number is None:
                 faults.add(codes == code, name, _not_a(different[code], "finite number"))
         numbers = np.array(found, dtype=np.float64)[codes]
+    for known in gaps - GAPS if gaps is not GAPS else ():
+        if isinstance(known, float):
+            numbers = np.where(numbers == known, np.nan, numbers)
     infinite = np.isinf(numbers)
     faults.add(infinite, name, "an infinite value")
     if strict:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
 from onsketch.rows.encoder import Faults, as_floats, cells_of, distinct, is_numeric
-from onsketch.rows.schema import is_gap, number_of, word_of
+from onsketch.rows.schema import GAPS, is_gap, number_of, word_of
 
 MOST_CLASSES = 10_000
 """Different words that labels may be."""
@@ -28,16 +28,18 @@ class Labels:
     """
 
     def __init__(
-        self, positive: str | None = None, words: bool = False, unlabelled: bool = False, comma: bool = False
-    ) -> None:
+        self, positive: str | None = None, words: bool = False, unlabelled: bool = False, comma: bool = False,
+        gaps: frozenset[Any] = GAPS,
+    ) -> None:  # fmt: skip
         self.positive, self.words, self.unlabelled, self._comma = positive, words, unlabelled, comma
+        self._gaps = gaps
         self.classes: list[str] = []
         """Words seen, in order; a label is an index into them."""
         self._codes: dict[str, int] = {}
 
     def one(self, label: Any) -> float:
         """A label as a number; NaN where it is missing and may be."""
-        if is_gap(label):
+        if is_gap(label, self._gaps):
             if self.unlabelled:
                 return float("nan")
             raise InputError(NO_LABEL)

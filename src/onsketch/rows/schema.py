@@ -3,7 +3,7 @@
 A cell is a Python value, a field of a CSV file or an entry of an Arrow column. Its meaning depends on the kind of its
 column alone:
 
-- a *gap* is None, NaN, NaT, or one of ``GAPS``, with or without blanks around it;
+- a *gap* is None, NaN, NaT, or one of ``GAPS`` or of the schema's ``na_values``, with or without blanks around it;
 - a *number* is itself; True is 1 and False is 0; a text that is a number ("3.5") is that number, and so are amounts:
   "$113.40", "57%" (57), "113,397"; with a decimal comma, "7,0" and "1.234,5";
 - a *category* is the text without the blanks around it; a number is its text, and the text of 3.0 is "3";
@@ -73,7 +73,18 @@ _DAYS = 1 << 22
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def is_gap(value: Any) -> bool:
+def missing_words(also: Iterable[str]) -> frozenset[Any]:
+    """Return ``GAPS`` with further words; those that are numbers stand for these numbers, too.
+
+    >>> sorted(map(str, missing_words(["n.a.", "-999"]) - GAPS))
+    ['-999', '-999.0', 'n.a.']
+    """
+    words = [word.strip(_BLANKS) for word in also]
+    numbers = [number for number in map(number_of, words) if number is not None]
+    return GAPS.union(words, numbers) if words else GAPS
+
+
+def is_gap(value: Any, gaps: frozenset[Any] = GAPS) -> bool:
     """True for a missing value.
 
     >>> [is_gap(value) for value in (None, float("nan"), " NA ", 0, "no")]
@@ -81,13 +92,13 @@ def is_gap(value: Any) -> bool:
     """
     kind = type(value)
     if kind is str:
-        return value in GAPS or value.strip(_BLANKS) in GAPS
+        return value in gaps or value.strip(_BLANKS) in gaps
     if kind is int or kind is bool:
-        return False
+        return kind is int and gaps is not GAPS and value in gaps
     if value is None or kind.__name__ in ("NAType", "NaTType"):
         return True
     try:
-        return bool(value != value)
+        return bool(value != value) or (gaps is not GAPS and kind is float and value in gaps)
     except (TypeError, ValueError):  # an array, a mapping
         return False
 
@@ -203,6 +214,8 @@ class Schema:
     """True if numbers were missing in the first rows: rows are then sparse from the start."""
     extra: str = "ignore"
     """Policy for columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
+    na_values: tuple[str, ...] = ()
+    """Further texts that represent a missing value."""
 
     @property
     def comma_labels(self) -> bool:
@@ -213,6 +226,11 @@ class Schema:
     def hashed(self) -> bool:
         """True if some column does not hold numbers: all features are then hashed."""
         return self.extra == "learn" or any(one.kind in FEATURES[len(NUMERIC_KINDS) :] for one in self.fields)
+
+    @cached_property
+    def missing_words(self) -> frozenset[Any]:
+        """Texts and numbers that represent a missing value."""
+        return missing_words(self.na_values)
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Schema.from_state(state)`` is the same schema."""
@@ -228,11 +246,11 @@ class Schema:
         """
         try:
             fields = tuple(Field(**field) for field in state["fields"])
-            schema = cls(**{**state, "fields": fields})
+            schema = cls(**{**state, "fields": fields, "na_values": tuple(state.get("na_values", ()))})
         except (KeyError, TypeError) as error:
             raise ModelFileError(f"its schema of columns cannot be read ({error}).", "schema") from None
         words = [word for one in fields for word in (one.name, one.kind, one.why, one.form)]
-        words += [schema.delimiter, schema.decimal]
+        words += [schema.delimiter, schema.decimal, *schema.na_values]
         flags = [one.words for one in fields] + [schema.header, schema.word_labels, schema.gaps]
         fits = all(type(word) is str for word in words) and all(type(flag) is bool for flag in flags)
         fits = fits and all(type(one.start) is int and abs(one.start) < _DAYS for one in fields)

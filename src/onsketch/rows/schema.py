@@ -64,7 +64,7 @@ TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FA
 PLAIN = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 """Texts that are numbers as compiled readers take them."""
 _AMOUNT = re.compile(r"[^A-DF-Za-df-z]*[0-9][^A-DF-Za-df-z]*")
-"""What every amount matches."""
+"""A pattern that every amount matches."""
 _LONGEST_AMOUNT = 1000
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 _TOKEN = re.compile(r"\w+")

@@ -1,10 +1,10 @@
-"""The small matrices of a sketch S: its Gram matrix K = SSᵀ, and (ridge·I + K)⁻¹ for several ridges, row by row.
+"""The small matrices of a sketch S: its Gram matrix K = SSᵀ, and (ridge·I + K)⁻¹ for several ridges.
 
-These are plain functions that compiled loops mark with their own options: ``inner(border)`` may reorder sums,
-``exact(border)`` may not. ``ridges`` is a tuple, so the compiler knows the number of inverses.
+These are plain functions that compiled loops mark with their own options: ``inner(rebuild)`` may reorder sums,
+``exact(rebuild)`` may not. ``ridges`` is a tuple, so the compiler knows the number of inverses.
 
 Shapes: gram (m, m), inverses (ridges, m, m), values (m,), vectors (m, m) with an eigenvector in each row, work (2, m).
-Cost: O(m²) for a row, O(m³) for a shrink or a rebuild.
+Cost: O(m³) for a shrink or a rebuild. Inverses are bordered by a new row in O(m²): ``small_gram.last_column``.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def measure(rows, count, start, n, gram):
             gram[j, i] = gram[i, j]
 
 
-def rebuild(gram, inverses, ridges, n, values, vectors, work):
-    """Compute the inverses from the spectrum of the first n rows of K, as pseudo-inverses on the span of its rows.
+def rebuild(gram, inverses, ridges, n, values, vectors, work, whole=False):
+    """Compute the inverses from the spectrum of the first n rows of K.
 
-    Eigenvalues below the cutoff become 0.
+    Eigenvalues below the cutoff become 0. The inverses are restricted to the other eigenvectors, except if ``whole``.
     """
     eigh(gram, n, values, vectors, work)
     for k in range(len(ridges)):
@@ -53,38 +53,11 @@ def rebuild(gram, inverses, ridges, n, values, vectors, work):
         for e in range(n):
             if values[e] <= CUTOFF * values[0]:
                 values[e] = 0.0
-            else:
+            if values[e] > 0.0 or whole:
                 weight = 1.0 / (ridges[k] + values[e])
                 for i in range(n):
                     for j in range(n):
                         inverses[k, i, j] += weight * vectors[e, i] * vectors[e, j]
-
-
-def border(gram, inverses, ridges, n, products, start, q, rho, square):
-    """Append the row ρ·x to a sketch of n rows: border K and the inverses.
-
-    ``products[start:start + n]`` is Sx, ``q[k]`` is inverses[k]·Sx, and ``square`` is |x|². Returns False if x lies in
-    the span of the rows to within rounding. K is then complete, but the inverses must be rebuilt.
-    """
-    for i in range(n):
-        gram[n, i] = rho * products[start + i]
-        gram[i, n] = gram[n, i]
-    gram[n, n] = rho * rho * square
-    for k in range(len(ridges)):
-        whole = ridges[k] + gram[n, n]
-        pivot = whole  # the Schur complement of the new row
-        for i in range(n):
-            pivot -= rho * q[k, i] * gram[n, i]
-        if pivot <= CUTOFF * whole:
-            return False
-        for i in range(n):
-            weight = rho * q[k, i] / pivot
-            for j in range(n):
-                inverses[k, i, j] += weight * rho * q[k, j]
-            inverses[k, i, n] = -weight
-            inverses[k, n, i] = -weight
-        inverses[k, n, n] = 1.0 / pivot
-    return True
 
 
 def shrink(gram, n, size, fade, values, vectors, work, transform, row, column):

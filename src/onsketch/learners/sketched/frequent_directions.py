@@ -20,7 +20,6 @@ from onsketch.core import bordered
 from onsketch.core.arrays import require_within
 from onsketch.core.secular import LINES
 from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink, shrunk
-from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.clip import limited_step
 from onsketch.learners.merging import added, spectrum
@@ -32,7 +31,7 @@ from onsketch.learners.sketched.small_gram import (
     TINY,
     decompose,
     follow_ridge,
-    invert,
+    form_dual,
     is_spectral,
     last_column,
     last_column_of_spectrum,
@@ -214,7 +213,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
 
 @inner
 def _dual_step(setup, sketch, p, square, rho, g, full, change):
-    """``w = −step·P ḡ`` from Sḡ: sets base and a."""
+    """Take ρ·x and g·x into Sḡ, and form the weights ``w = −step·P ḡ``."""
     n = sketch.counts[COUNT.rows]
     dual = sketch.lines[LINE.dual]
     for i in range(n - 1):
@@ -222,26 +221,9 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
     dual[n - 1] = rho * (p[COLUMN.head] + g * square)
     change[COLUMN.head] = g
     if full:
-        n = setup.size - 1
-        turn_line(sketch.transform, setup.capacity, n, dual, 0, sketch.work[FD_WORK.step])
-    ridge = sketch.numbers[NUMBER.ridge]
-    escaped = sketch.numbers[NUMBER.escaped]
-    sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup, 0.0, ridge, escaped)
-    a = sketch.lines[LINE.a]
-    if not is_spectral(setup, sketch, n):
-        invert(sketch, n, dual, 0, a)
-        for i in range(n):
-            a[i] *= setup.step / ridge
-        return
-    for i in range(n):
-        a[i] = 0.0
-    for e in range(n):
-        along = 0.0
-        for j in range(n):
-            along += sketch.squares[SQUARE.vectors, e, j] * dual[j]
-        along *= -setup.step * spectral_weight(setup, sketch.lines[LINE.values, e], ridge, escaped)
-        for j in range(n):
-            a[j] += along * sketch.squares[SQUARE.vectors, e, j]
+        sketch.counts[COUNT.rows] = setup.size - 1
+        turn_line(sketch.transform, n, setup.size - 1, dual, 0, sketch.work[FD_WORK.step])
+    form_dual(setup, sketch, sketch.work[FD_WORK.step])
 
 
 register_parts(

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import bordered
 from onsketch.core.draws import ROUND, fill_gaussian
 from onsketch.core.geometry import NEWTON
-from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.clip import limited_step
@@ -24,8 +24,17 @@ from onsketch.learners.merging import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
-from onsketch.learners.sketched.small_gram import decompose, hold_ridge, measure_rows
+from onsketch.learners.sketched.small_gram import (
+    decompose,
+    form_dual,
+    hold_ridge,
+    measure_rows,
+    metric,
+    precondition,
+)
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
+
+_rebuild = inner(bordered.rebuild)
 
 _REFRESH = 512
 """Rounds after which the inverse is computed afresh, so that rounding does not pile up."""
@@ -77,50 +86,18 @@ class Projection(State):
         return rows
 
 
-@inner
-def _metric(setup, sketch, p, start, q):
-    """``P x = c·x + Sᵀq`` from Sx, which starts at ``start`` of p; returns c."""
-    n = sketch.counts[COUNT.rows]
-    ridge = sketch.numbers[NUMBER.ridge]
-    width = sketch.squares.shape[2]
-    if setup.geometry == NEWTON:
-        for i in range(n):
-            q[i] = -dot(sketch.squares[SQUARE.inverse], i * width, p, start, width) / ridge
-        return 1.0 / ridge
-    for i in range(n):
-        q[i] = 0.0
-    for e in range(n):
-        along = dot(sketch.squares[SQUARE.vectors], e * width, p, start, width)
-        along *= spectral_weight(setup, sketch.lines[LINE.values, e], ridge, 0.0)
-        for j in range(n):
-            q[j] += along * sketch.squares[SQUARE.vectors, e, j]
-    return inverse_metric(setup, 0.0, ridge, 0.0)
-
-
-def _row_metric(setup, sketch, p, square, q):
-    return _metric(setup, sketch, p, COLUMN.sketch, q)
-
-
-@inner
-def _decompose(setup, sketch):
-    """The spectrum of K; for Newton, the inverse from it."""
-    n = sketch.counts[COUNT.rows]
-    decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
-    if setup.geometry == NEWTON:
-        for i in range(n):
-            for j in range(n):
-                sketch.squares[SQUARE.inverse, i, j] = 0.0
-        for e in range(n):
-            weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
-            for i in range(n):
-                for j in range(n):
-                    sketch.squares[SQUARE.inverse, i, j] += (
-                        weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
-                    )
-
-
 def _follow_ridge(setup, sketch):
-    _decompose(setup, sketch)
+    """Compute the spectrum of K, and for Newton the inverse."""
+    n, squares = sketch.counts[COUNT.rows], sketch.squares
+    gram, vectors, values = squares[SQUARE.gram], squares[SQUARE.vectors], sketch.lines[LINE.values]
+    if setup.geometry == NEWTON:
+        inverses = squares[SQUARE.inverse : SQUARE.inverse + 1]
+        _rebuild(gram, inverses, (sketch.numbers[NUMBER.ridge],), n, values, vectors, sketch.room[0], True)
+    else:
+        decompose(gram, n, values, vectors, sketch.room[0])
+
+
+_decompose = inner(_follow_ridge)
 
 
 def _measure(setup, table, sketch):
@@ -177,15 +154,6 @@ def _follow(sketch):
 
 
 @inlined
-def _form_weights(setup, sketch):
-    """``w = −step·P ḡ`` of dual averaging: sets base and a."""
-    q = sketch.work[RP_WORK.coefficients]
-    sketch.numbers[NUMBER.base] = -setup.step * _metric(setup, sketch, sketch.lines[LINE.dual], 0, q)
-    for i in range(sketch.counts[COUNT.rows]):
-        sketch.lines[LINE.a, i] = -setup.step * q[i]
-
-
-@inlined
 def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, followed, change):
     """``w ← w − step·P g``; ``followed`` is True if H times the row is in the scratch."""
     n = sketch.counts[COUNT.rows]
@@ -196,7 +164,7 @@ def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, follow
         for i in range(n):
             q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
     else:
-        flat = _metric(setup, sketch, p, COLUMN.sketch, q)
+        flat = precondition(setup, sketch, p, COLUMN.sketch, q)
     lever = flat * square
     if setup.reach < math.inf:
         for i in range(n):
@@ -248,12 +216,12 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     followed = rho != 0.0 and _follow_row(setup, sketch, t)
     if setup.dual:
         change[COLUMN.head] = g
-        _form_weights(setup, sketch)
+        form_dual(setup, sketch, work[RP_WORK.coefficients])
         return VERDICT.absorbed
     _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, followed, change)
     return VERDICT.absorbed
 
 
 register_parts(
-    Projection, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge, measure=_measure
+    Projection, metric=metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge, measure=_measure
 )

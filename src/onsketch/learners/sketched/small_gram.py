@@ -47,10 +47,18 @@ def is_spectral(setup, sketch, n):
 
 
 @inner
-def _along(sketch, e, n, p):
-    """The row gathered in p times the e-th eigenvector of K."""
+def _along(sketch, e, n, source, start):
+    """Return the product of the e-th eigenvector of K and n numbers of ``source``, from ``start`` on."""
     at = (SQUARE.vectors * sketch.squares.shape[1] + e) * sketch.squares.shape[2]
-    return dot(sketch.squares, at, p, COLUMN.sketch, (n + 3) // 4 * 4)
+    return dot(sketch.squares, at, source, start, (n + 3) // 4 * 4)
+
+
+@inlined
+def _add_along(sketch, e, n, weight, source, start, q):
+    """``q += weight·uuᵀ·source`` for the e-th eigenvector u of K."""
+    weight *= _along(sketch, e, n, source, start)
+    for j in range(n):
+        q[j] += weight * sketch.squares[SQUARE.vectors, e, j]
 
 
 @inner
@@ -62,7 +70,7 @@ def _reaches_out(sketch, n, p, square):
     rounding = CUTOFF * square
     for e in range(n):
         if values[e] > 0.0:
-            along = abs(_along(sketch, e, n, p))
+            along = abs(_along(sketch, e, n, p, COLUMN.sketch))
             part = along * along / values[e]
             outside -= part
             rounding += error * (2.0 * along + error) / values[e]
@@ -79,46 +87,50 @@ def step_weight(setup, sketch, value, energy):
     return inverse_metric(setup, energy, ridge, sketch.numbers[NUMBER.escaped])
 
 
-@inlined
-def invert(sketch, n, source, start, out):
-    """``out = (ridge·I + K)^{-1} source`` of n numbers, those of the source from ``start`` on."""
+@inner
+def precondition(setup, sketch, source, start, q):
+    """``P x = c·x + Sᵀq`` from Sx, in ``source`` from ``start`` on: fills q, returns c."""
+    n = sketch.counts[COUNT.rows]
+    ridge, escaped = sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped]
+    width = sketch.squares.shape[2]
+    if not is_spectral(setup, sketch, n):
+        for i in range(n):
+            q[i] = -dot(sketch.squares, (SQUARE.inverse * width + i) * width, source, start, (n + 3) // 4 * 4) / ridge
+        return 1.0 / ridge
     for i in range(n):
-        out[i] = 0.0
-        for j in range(n):
-            out[i] += sketch.squares[SQUARE.inverse, i, j] * source[start + j]
+        q[i] = 0.0
+    for e in range(n):
+        _add_along(sketch, e, n, spectral_weight(setup, sketch.lines[LINE.values, e], ridge, escaped), source, start, q)
+    return inverse_metric(setup, 0.0, ridge, escaped)
+
+
+@inlined
+def form_dual(setup, sketch, q):
+    """``w = −step·P ḡ`` of dual averaging, from Sḡ: sets base and a; q is scratch."""
+    sketch.numbers[NUMBER.base] = -setup.step * precondition(setup, sketch, sketch.lines[LINE.dual], 0, q)
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.lines[LINE.a, i] = -setup.step * q[i]
 
 
 def metric(setup, sketch, p, square, q):
     """``P x = c·x + Sᵀq`` for the row gathered in p: fills q, returns c."""
     n = sketch.counts[COUNT.rows]
     ridge = sketch.numbers[NUMBER.ridge]
-    escaped = sketch.numbers[NUMBER.escaped]
-    if not is_spectral(setup, sketch, n):
-        invert(sketch, n, p, COLUMN.sketch, q)
-        for i in range(n):
-            q[i] /= -ridge
-        return 1.0 / ridge
+    if setup.geometry != NEWTON or not is_spectral(setup, sketch, n):
+        return precondition(setup, sketch, p, COLUMN.sketch, q)
+    # Without a ridge, moving along the part of x outside the span costs nothing. Where there is no such part, a tiny
+    # ridge must not make one of rounding errors.
+    outside = _reaches_out(sketch, n, p, square)
+    if outside and ridge > 0.0:
+        return precondition(setup, sketch, p, COLUMN.sketch, q)
     for i in range(n):
         q[i] = 0.0
-    # without a ridge, moving along the part of x outside the span costs nothing; where there is no such part, a tiny
-    # ridge must not make one of rounding errors
-    outside = setup.geometry != NEWTON or _reaches_out(sketch, n, p, square)
     for e in range(n):
         value = sketch.lines[LINE.values, e]
-        if value <= 0.0:
-            continue
-        if not outside:
-            weight = inverse_metric(setup, value, ridge, escaped) / value
-        elif ridge > 0.0:
-            weight = spectral_weight(setup, value, ridge, escaped)
-        else:
-            weight = -1.0 / value
-        weight *= _along(sketch, e, n, p)
-        for j in range(n):
-            q[j] += weight * sketch.squares[SQUARE.vectors, e, j]
-    if not outside:
-        return 0.0
-    return inverse_metric(setup, 0.0, ridge, escaped) if ridge > 0.0 else 1.0
+        if value > 0.0:
+            weight = -1.0 if outside else inverse_metric(setup, value, ridge, sketch.numbers[NUMBER.escaped])
+            _add_along(sketch, e, n, weight / value, p, COLUMN.sketch, q)
+    return 1.0 if outside else 0.0
 
 
 def follow_ridge(setup, sketch):

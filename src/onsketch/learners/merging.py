@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
+from onsketch.sketches.spectral import positive_spectrum
 
 Array = NDArray[np.float64]
 
@@ -103,13 +104,11 @@ def difference(stack: list[Array]) -> tuple[Array, Array]:
     """
     rows = np.vstack(stack)
     J = np.repeat(SIGNS[-len(stack) :], [len(part) for part in stack])
-    energy, U = np.linalg.eigh(rows @ rows.T)
-    top = max(energy.max(initial=0.0), 0.0)
-    known = energy > CUTOFF * top
-    U, root = U[:, known], np.sqrt(energy[known])
+    energy, U = positive_spectrum(rows @ rows.T)
+    root = np.sqrt(energy)
     values, W = np.linalg.eigh((root[:, None] * (U.T * J) @ U) * root)
     values, W = values[::-1], W[:, ::-1]
-    kept = values > CUTOFF * top
+    kept = values > CUTOFF * energy.max(initial=0.0)
     return values[kept], (W[:, kept].T / root) @ U.T
 
 
@@ -123,8 +122,5 @@ def added(stack: list[Array]) -> Array:
 
 def spectrum(rows: Array) -> tuple[Array, Array]:
     """Return λ (descending, cut off) and orthonormal directions V of ``rowsᵀ rows``, from the small Gram matrix."""
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > CUTOFF * max(values[0], 0.0) if values.size else np.zeros(0, dtype=bool)
-    values, vectors = values[kept], vectors[:, kept]
+    values, vectors = positive_spectrum(rows @ rows.T)
     return values, (vectors.T @ rows) / np.sqrt(values)[:, None]

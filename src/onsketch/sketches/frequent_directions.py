@@ -29,7 +29,6 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.sketches.base import real_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.shrinking import ShrinkingSketch
-from onsketch.sketches.spectral import row_spectrum, without_noise
 
 
 class FrequentDirections(ShrinkingSketch):
@@ -247,16 +246,10 @@ class FrobeniusFrequentDirections(ShrinkingSketch):
         """Starting ridge plus every ρ̄."""
         return self._first_ridge + self._given
 
-    def _shrink(self, rows: Array) -> None:
-        values, vectors = row_spectrum(rows)
-        kept, gone = values[: self.size - 1], values[self.size - 1 :]
-        mean = float(gone.sum()) / max(self.n_features - self.size + 1, 1)
-        left = without_noise(np.maximum(kept - mean, 0.0), largest=float(values[0]))
-        scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
-        self._buffer[: len(kept)] = (vectors[:, : len(kept)] * scale).T @ rows
-        self._kept = self._filled = len(kept)
-        self._escaped += float(gone[0])
+    def _shrunk(self, values: Array) -> Array:
+        mean = float(values[self.size - 1 :].sum()) / max(self.n_features - self.size + 1, 1)
         self._given += mean
+        return np.maximum(values[: self.size - 1] - mean, 0.0)
 
     def _merge(self, other: Self) -> None:
         self._given += other._given

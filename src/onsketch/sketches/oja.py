@@ -13,7 +13,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.sketches.base import SQUARED, Sketch, whole_number
 from onsketch.sketches.rows import Array, dense_chunks
-from onsketch.sketches.spectral import orthonormalise, row_spectrum
+from onsketch.sketches.spectral import change_of_basis, orthonormalise, row_spectrum
 
 LONGEST_STEP = 1e4
 """Cap on ``γ|a|²``, the factor by which one step stretches a direction.
@@ -160,8 +160,7 @@ class Oja(Sketch):
         values, vectors = row_spectrum(stacked[:, : self.n_features])
         energy = values[: self.size]
         alive = energy > 0.0
-        scale = np.divide(1.0, np.sqrt(energy), out=np.zeros_like(energy), where=alive)
-        carried = (vectors[:, : self.size] * scale).T @ stacked
+        carried = change_of_basis(values, vectors, alive.astype(np.float64)).T @ stacked
         self._seen |= other._seen
         self._energy = energy
         self._directions = carried[:, : self.n_features].copy()

@@ -16,7 +16,6 @@ sketch has a bound of its error, `ShrinkingSketch.escaped`.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -26,17 +25,7 @@ from onsketch.core.arrays import require
 from onsketch.core.tolerances import LARGEST
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
-from onsketch.sketches.spectral import row_spectrum, without_noise
-
-
-def shrunk(rows: Array, size: int, rule: int, fraction: float) -> tuple[Array, float]:
-    """Return ``size − 1`` orthogonal rows with the shrunk spectrum, and ρ; needs ``len(rows) >= size``."""
-    values, vectors = row_spectrum(rows)
-    left, _, _ = shrinking.shrunk(values, size, rule, fraction)
-    # Cut off again: the difference of two equal eigenvalues is rounding error, without a direction.
-    left, kept = without_noise(left, largest=float(values[0])), values[: size - 1]
-    scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
-    return (vectors[:, : size - 1] * scale).T @ rows, float(values[size - 1])
+from onsketch.sketches.spectral import change_of_basis, row_spectrum, without_noise
 
 
 class ShrinkingSketch(BufferedSketch):
@@ -53,7 +42,7 @@ class ShrinkingSketch(BufferedSketch):
         self.size = whole_number("size", size, at_least=0)
         self.doubling = bool(doubling)
         super().__init__(n_features, 2 * self.size if self.doubling else self.size)
-        self._shrunk = partial(shrunk, size=self.size, rule=rule, fraction=fraction)
+        self._rule, self._fraction = rule, fraction
         self._kept = 0
         self._escaped = 0.0
 
@@ -84,11 +73,18 @@ class ShrinkingSketch(BufferedSketch):
     def _empty_buffer(self) -> None:
         self._shrink(self._buffer)
 
+    def _shrunk(self, values: Array) -> Array:
+        """Return what a shrink leaves of the m − 1 largest eigenvalues."""
+        return shrinking.shrunk(values, self.size, self._rule, self._fraction).energy
+
     def _shrink(self, rows: Array) -> None:
-        kept, rho = self._shrunk(rows)
-        self._buffer[: len(kept)] = kept
-        self._kept = self._filled = len(kept)
-        self._escaped += rho
+        """Replace the rows, m at least, by m − 1 orthogonal ones with the shrunk spectrum."""
+        values, vectors = row_spectrum(rows)
+        # Cut off again: the difference of two equal eigenvalues is rounding error, without a direction.
+        energy = without_noise(self._shrunk(values), largest=float(values[0]))
+        self._buffer[: energy.size] = change_of_basis(values, vectors, energy).T @ rows
+        self._kept = self._filled = energy.size
+        self._escaped += float(values[self.size - 1])
 
     def _merge(self, other: Self) -> None:
         # Kept rows first. Those of two sketches are not orthogonal to each other, and need a shrink.

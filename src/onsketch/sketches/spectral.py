@@ -15,14 +15,32 @@ def without_noise(values: Array, largest: float | None = None) -> Array:
     return np.where(values > CUTOFF * largest, values, 0.0)
 
 
+def spectrum(symmetric: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues of a positive semi-definite matrix, descending, and their eigenvectors as columns."""
+    values, vectors = np.linalg.eigh(symmetric)
+    return without_noise(values[::-1]), vectors[:, ::-1]
+
+
+def positive_spectrum(symmetric: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues above the cutoff, descending, and their eigenvectors as columns."""
+    values, vectors = spectrum(symmetric)
+    kept = values > 0.0
+    return values[kept], vectors[:, kept]
+
+
 def row_spectrum(rows: Array) -> tuple[Array, Array]:
     """Return eigenvalues of ``rows·rowsᵀ``, descending, and their eigenvectors as columns.
 
     ``rows = U·diag(√λ)·V`` then gives the right factors as ``V = diag(1/√λ)·Uᵀ·rows``: an n×n problem
     for n rows, however wide they are, and never an SVD of the rows.
     """
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    return without_noise(values[::-1]), vectors[:, ::-1]
+    return spectrum(rows @ rows.T)
+
+
+def change_of_basis(values: Array, vectors: Array, energy: Array) -> Array:
+    """Return T, for rows with this spectrum, such that ``Tᵀ·rows`` has orthogonal rows of these squared lengths."""
+    had = values[: energy.size]
+    return vectors[:, : energy.size] * np.sqrt(np.divide(energy, had, out=np.zeros_like(energy), where=had > 0.0))
 
 
 def eigenvalues(symmetric: Array) -> Array:
@@ -32,9 +50,8 @@ def eigenvalues(symmetric: Array) -> Array:
 
 def symmetric_root(covariance: Array) -> Array:
     """Return the symmetric ``B ⪰ 0`` with ``B·B = covariance``."""
-    values, vectors = np.linalg.eigh(covariance)
-    root: Array = (vectors * np.sqrt(without_noise(values))) @ vectors.T
-    return root
+    values, vectors = spectrum(covariance)
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
 
 def orthonormalise(directions: Array, followers: Array) -> None:

@@ -236,10 +236,9 @@ class ExactNewton(Engine):
     factor: Annotated[Factor, state.Part()]
 
     def __init__(self, method: Method, options: Options) -> None:
-        assert options.ridge is not None
         self.setup = make_setup(method, options)
         self.limit = largest_weight(options)
-        self.factor = new_factor(options.ridge)
+        self.factor = new_factor(self.setup.ridge)
 
     def _widen(self, width: int) -> None:
         """New features have nothing but the ridge."""

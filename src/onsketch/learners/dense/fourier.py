@@ -25,6 +25,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.learners.dense.summaries import SQUARED, Summary
 from onsketch.learners.options import Options
+from onsketch.sketches.spectral import positive_spectrum
 
 Array = NDArray[np.float64]
 
@@ -184,9 +185,8 @@ class Rada(Summary):
         unit = np.abs(self.R).max(initial=0.0) or 1.0  # so that nothing overflows
         scaled = self.R / unit
         small = self.project.of_columns(self.Q) @ scaled
-        values, vectors = np.linalg.eigh((small + small.T) / 2.0)
-        kept = values > CUTOFF * values.max(initial=0.0)
-        root = self.Q @ (scaled @ (vectors[:, kept] / np.sqrt(values[kept])))  # G is this times its transpose
+        values, vectors = positive_spectrum((small + small.T) / 2.0)
+        root = self.Q @ (scaled @ (vectors / np.sqrt(values)))  # G is this times its transpose
         self.project = FourierSketch(*self._draw, width)
         root = np.pad(root, ((0, width - len(root)), (0, 0)))
         self.Q, scaled = np.linalg.qr(root @ self.project.of_columns(root).T)

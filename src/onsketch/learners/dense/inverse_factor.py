@@ -38,6 +38,7 @@ from onsketch.core.state import new, resize
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inner
 from onsketch.learners.dense.iterate import Array
+from onsketch.sketches.spectral import positive_spectrum
 
 
 class Factor(NamedTuple):
@@ -90,12 +91,10 @@ def factor_of(matrix: Array, ridge: float) -> Factor:
     if ridge > 0.0:
         factor.rows[:] = _inverse_of_triangle(np.asarray(np.linalg.cholesky(matrix / ridge)))
         return factor
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > CUTOFF * values.max(initial=0.0)
-    rank = int(kept.sum())
-    factor.basis[:rank] = vectors[:, kept].T
-    factor.rows[:rank] = factor.basis[:rank] / np.sqrt(values[kept])[:, np.newaxis]
-    factor.rank[0] = rank
+    values, vectors = positive_spectrum(matrix)
+    factor.rank[0] = rank = values.size
+    factor.basis[:rank] = vectors.T
+    factor.rows[:rank] = factor.basis[:rank] / np.sqrt(values)[:, np.newaxis]
     return factor
 
 

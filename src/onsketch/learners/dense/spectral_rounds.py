@@ -66,14 +66,9 @@ class SpectralRounds(Engine):
     def metric_of(self, summary: Summary | None) -> Metric:
         """Return H of this summary."""
         assert summary is not None
-        directions, energy = summary.spectrum()
-        return from_spectrum(
-            self.method.geometry, directions, energy, self._ridge_of(summary), summary.escaped, summary.outside
-        )
-
-    def _ridge_of(self, summary: Summary) -> float:
-        assert self.options.ridge is not None
-        return self.options.ridge if geometry_of(self.method.geometry).counts_escaped else summary.ridge
+        counted = geometry_of(self.method.geometry).counts_escaped
+        ridge = self.setup.ridge if counted else summary.ridge
+        return from_spectrum(self.method.geometry, *summary.spectrum(), ridge, summary.escaped, summary.outside)
 
     def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
         """Play the rounds of a block."""
@@ -138,8 +133,7 @@ class SpectralRounds(Engine):
         return u if self.terms is None else proximal(metric, u, self.terms, weight)
 
     def _is_safe(self, *vectors: Array) -> bool:
-        assert self.options.ridge is not None
-        numbers = (*map(_largest, (*vectors, self.metric.inside)), 1.0 / self.options.ridge, self.setup.step)
+        numbers = (*map(_largest, (*vectors, self.metric.inside)), 1.0 / self.setup.ridge, self.setup.step)
         return all(number <= _SAFE for number in numbers)
 
     def _commit(self, iterate: Iterate, u: Array, g: Array, gradient: Array) -> None:
@@ -182,12 +176,11 @@ class SpectralRounds(Engine):
         return weights if self.terms is None else self.terms.clip(weights)
 
     def _mean_displacement(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array) -> Array:
-        assert self.options.ridge is not None
         metrics, moved = [], []
         for share, engine, iterate in parts:
             metric = engine.metric
             if np.isinf(metric.outside):
-                metric = metric._replace(outside=self.options.ridge)
+                metric = metric._replace(outside=self.setup.ridge)
             metrics.append(metric.scaled(share))
             moved.append(iterate.weights.astype(np.float64) - start)
         return by_mean(metrics, moved)

@@ -31,7 +31,7 @@ from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.options import Options
 from onsketch.learners.sketch_table import sketch_of
 from onsketch.sketches.base import Sketch
-from onsketch.sketches.spectral import row_spectrum
+from onsketch.sketches.spectral import positive_spectrum, spectrum
 
 Array = NDArray[np.float64]
 SQUARED = (-LARGEST * LARGEST, LARGEST * LARGEST)
@@ -48,8 +48,7 @@ class Summary(ABC):
     """Σρ, the energy that shrinks have taken off."""
 
     def __init__(self, width: int, options: Options) -> None:
-        assert options.ridge is not None
-        self._ridge = options.ridge
+        self._ridge = options.ridge or 0.0
 
     @property
     def ridge(self) -> float:
@@ -96,9 +95,8 @@ class Exact(Summary):
 
     def spectrum(self) -> tuple[Array, Array]:
         """By LAPACK."""
-        values, vectors = np.linalg.eigh(self.matrix)
-        kept = values > CUTOFF * values[-1]
-        return vectors[:, kept].T, values[kept]
+        values, vectors = positive_spectrum(self.matrix)
+        return vectors.T, values
 
     def merge(self, other: Self, base: Self) -> None:
         """Matrices add."""
@@ -142,12 +140,11 @@ class SketchedRows(Summary):
     def spectrum(self) -> tuple[Array, Array]:
         """V and λ, from the Gram matrix."""
         rows = self.sketch.matrix
-        values, vectors = row_spectrum(rows)
-        kept = values > 0.0
-        directions = (vectors[:, kept] / np.sqrt(values[kept])).T @ rows
+        values, vectors = positive_spectrum(rows @ rows.T)
+        directions = (vectors / np.sqrt(values)).T @ rows
         # The Gram matrix squares the spread of the rows: weak directions need a second orthonormalisation.
         triangle = np.linalg.cholesky(directions @ directions.T)
-        return np.linalg.inv(triangle) @ directions, values[kept]
+        return np.linalg.inv(triangle) @ directions, values
 
     def widen(self, width: int) -> None:
         """Zeros for the new features, in every row of a copy of the sketch."""
@@ -204,9 +201,8 @@ class RankCounting(Summary):
         """Shrink, once the basis is full."""
         if self.size == 0 or len(self.basis) < 2 * self.size:
             return False
-        values, vectors = np.linalg.eigh(self.small)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        energy, _, rho = shrunk(np.maximum(values, 0.0), self.size)
+        values, vectors = spectrum(self.small)
+        energy, _, rho = shrunk(values, self.size)
         self.escaped += rho
         self.basis = vectors[:, : energy.size].T @ self.basis
         self.small = np.diag(energy)
@@ -222,9 +218,8 @@ class RankCounting(Summary):
 
     def spectrum(self) -> tuple[Array, Array]:
         """V turned by the eigenvectors of M."""
-        values, vectors = np.linalg.eigh(self.small)
-        kept = values > CUTOFF * values.max(initial=0.0)
-        return vectors[:, kept].T @ self.basis, values[kept]
+        values, vectors = positive_spectrum(self.small)
+        return vectors.T @ self.basis, values
 
     def merge(self, other: Self, base: Self) -> None:
         """Absorb the other's directions as rows, then shrink."""

@@ -61,11 +61,11 @@ class KernelNewton(KernelLearner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        assert options.ridge is not None
-        self._ridge = options.ridge
         exact = not method.samples_rows or options.floor >= 1.0
         self._sampler = (
-            None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget, trusted=self._trusted)
+            None
+            if exact
+            else LeverageSampler(self._setup.ridge, options.accuracy, options.budget, trusted=self._trusted)
         )
         self._c = np.zeros(0)
         self._rho, self._nu = np.zeros(0), np.zeros(0)
@@ -78,14 +78,14 @@ class KernelNewton(KernelLearner):
         n = self._factor.size
         solved = self._factor.solve(self._rho[:n] * values[self._inside[:n]])
         # No finer than the factor's own cutoff, or the projection would amplify its rounding errors.
-        return solved, remainder(own, solved, CUTOFF * own, self._trusted) / self._ridge
+        return solved, remainder(own, solved, CUTOFF * own, self._trusted) / self._setup.ridge
 
     def _play(self, now: Round) -> float | None:
         setup, n, kept = self._setup, self._factor.size, self._kept.count
         # 2 Predict.
         solved, leverage = self._metric(now.values, now.own)
         against = float(self._c[:kept] @ now.values)
-        margin = (against - float(solved @ self._nu[:n])) / self._ridge
+        margin = (against - float(solved @ self._nu[:n])) / self._setup.ridge
         if not (abs(margin) <= LARGEST and leverage <= LARGEST):
             return None
         prediction: float = clipped(margin, setup.clip)
@@ -99,7 +99,9 @@ class KernelNewton(KernelLearner):
         if prediction != margin:
             c -= shortest_move(margin, setup.clip, leverage)
         nu = 0.0
-        pivot = self._factor.pivot(self._ridge * (1.0 + rho * rho * leverage), self._ridge + rho * rho * now.own)
+        pivot = self._factor.pivot(
+            self._setup.ridge * (1.0 + rho * rho * leverage), self._setup.ridge + rho * rho * now.own
+        )
         if enters:
             after = float(solved @ self._nu[:n]) + c * float(solved @ solved)
             nu = rho * (against + c * now.own - after) / pivot
@@ -149,8 +151,8 @@ class KernelNewton(KernelLearner):
 
     def _expansion(self) -> Array:
         n = self._factor.size
-        a = self._c[: self._kept.count] / self._ridge
-        a[self._inside[:n]] -= self._rho[:n] * self._factor.solve_transposed(self._nu[:n]) / self._ridge
+        a = self._c[: self._kept.count] / self._setup.ridge
+        a[self._inside[:n]] -= self._rho[:n] * self._factor.solve_transposed(self._nu[:n]) / self._setup.ridge
         return a
 
     def _leverage_of(self, values: Array, own: float) -> float:
@@ -159,7 +161,7 @@ class KernelNewton(KernelLearner):
     def spectrum(self) -> Array:
         """The eigenvalues of Σ ρ²φφᵀ over the rows in A, descending; O(n³)."""
         L = self._factor.dense()
-        return eigenvalues(L @ L.T - self._ridge * np.eye(len(L)))
+        return eigenvalues(L @ L.T - self._setup.ridge * np.eye(len(L)))
 
     def _measures(self) -> tuple[float, float, float]:
         sampler = self._sampler
@@ -177,7 +179,7 @@ class KernelNewton(KernelLearner):
             **super().diagnostics(),
             "rows_in_matrix": self._factor.size,
             "dictionary_size": size,
-            "effective_dimension": self._factor.size - self._ridge * self._factor.inverse_trace(),
+            "effective_dimension": self._factor.size - self._setup.ridge * self._factor.inverse_trace(),
             "online_effective_dimension": online,
             "p_min": p_min,
         }

@@ -55,10 +55,8 @@ class ProjectedNewton(KernelLearner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        assert options.ridge is not None
-        self._ridge = options.ridge
         floor = options.floor if method.samples_rows else 1.0
-        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, floor, self._trusted)
+        self._sampler = LeverageSampler(self._setup.ridge, options.accuracy, options.budget, floor, self._trusted)
         self._basis = np.zeros(0, dtype=np.int64)
         self._root = GrowingFactor()
         self._restarts = 0
@@ -126,7 +124,7 @@ class ProjectedNewton(KernelLearner):
         inside, residual = self._embedded(values, own)
         x = np.zeros((1, self._iterate.weights.size))
         x[0, : len(inside)] = inside
-        return float(self._newton.leverage(x)[0]) + residual / self._ridge
+        return float(self._newton.leverage(x)[0]) + residual / self._setup.ridge
 
     def spectrum(self) -> Array:
         """The eigenvalues of Σ ρ²φ̃φ̃ᵀ, descending; O(J³)."""

@@ -14,7 +14,7 @@ from onsketch.core.errors import OptionError
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.first_order.steps import row_products
-from onsketch.learners.methods import FIRST_RIDGE, Method
+from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
@@ -43,13 +43,12 @@ class SketchedLearner(SparseLearner):
     def _begin(self, size: int) -> None:
         """Set the state of no rows, with a sketch of this size."""
         options, form = replace(self.options, sketch_size=size), self.method.kind.packed_form()
-        ridge = FIRST_RIDGE if options.ridge is None else options.ridge
         kept, capacity = form.shape(size, options.doubling) if size else (0, 0)
-        self._sketch = form.start(capacity, kept, ridge) if size else Projection.start(0, 0, ridge)
+        self._setup = make_setup(self.method, options, capacity=capacity)
+        self._sketch = (form if size else Projection).start(capacity, kept, self._setup.ridge)
         if options.update == "dual":
             self._sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
         self._spare = state.copy(self._sketch)
-        self._setup = make_setup(self.method, options, capacity=capacity)
         if not form.bounded:
             self._setup = self._setup._replace(safe=0.0)
         self._logs = self._sketch.logs

@@ -20,7 +20,6 @@ from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
 from onsketch.core.shrinking import ridge_growth, shrunk
-from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
@@ -30,6 +29,7 @@ from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.merging import install, spread_of
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.state import COUNT, NUMBER, SQUARE
+from onsketch.sketches.spectral import change_of_basis, spectrum
 
 START, CEILING, CHECK = 10, 80, 256
 """The first size, the largest, and how many rows pass between two looks."""
@@ -156,12 +156,9 @@ def resize(learner: SketchedLearner, size: int) -> None:
     seen, rounds, loss, numbers = learner._map.count, learner.rounds, learner._setup.loss, learner._sketch.numbers
     old, diagonal = spread_of(learner, seen, slice(seen)), learner._table.rows[:seen, COLUMN.diagonal]
     n = len(old.rows)
-    energies, directions = np.linalg.eigh(learner._sketch.squares[SQUARE.gram, :n, :n])
-    energies, directions = energies[::-1], directions[:, ::-1]
-    energies = np.where(energies > CUTOFF * energies[:1].sum(), energies, 0.0)
+    energies, directions = spectrum(learner._sketch.squares[SQUARE.gram, :n, :n])
     left, _, lost = shrunk(energies, size, learner._setup.rule)
-    kept = left.size
-    turn = directions[:, :kept] * np.sqrt(left / np.where(energies[:kept] > 0.0, energies[:kept], 1.0))
+    turn = change_of_basis(energies, directions, left)
     before = dict(vars(learner))
     try:
         learner._begin(size)

@@ -14,9 +14,10 @@ from onsketch.core.arrays import require
 from onsketch.core.errors import OptionError
 from onsketch.core.secular import LINES
 from onsketch.core.state import Array, new
-from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.core.tolerances import LARGEST
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.packed import COLUMN
+from onsketch.sketches.spectral import spectrum
 
 if TYPE_CHECKING:
     from onsketch.learners.setup import Setup
@@ -184,10 +185,9 @@ class State(_Arrays):
         self.counts[COUNT.rows] = n
         self.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
         self.squares[SQUARE.gram, :n, :n] = gram
-        values, vectors = np.linalg.eigh(gram)
-        values = np.maximum(values, 0.0)
-        self.lines[LINE.values, :n] = np.where(values > CUTOFF * values.max(initial=0.0), values, 0.0)[::-1]
-        self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
+        values, vectors = spectrum(gram)
+        self.lines[LINE.values, :n] = values
+        self.squares[SQUARE.vectors, :n, :n] = vectors.T
         shares = self.numbers[NUMBER.ridge] + values
         if n and shares.min() > least * shares.max():
             self.squares[SQUARE.inverse, :n, :n] = (vectors / shares) @ vectors.T

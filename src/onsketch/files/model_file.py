@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,6 +102,17 @@ def _built(make: Callable[[Content], Any], content: Content) -> Any:
         raise
     except MISFITS as error:  # what no check has a word for
         raise ModelFileError(f"its content does not fit together ({type(error).__name__}: {error}).") from error
+
+
+@contextmanager
+def describing(thing: str) -> Iterator[None]:
+    """Turn errors of an object that a header does not describe into ModelFileErrors."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except MISFITS as error:
+        raise ModelFileError(f"its header does not describe {thing} of this version ({error}).") from None
 
 
 def write(

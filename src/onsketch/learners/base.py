@@ -26,7 +26,7 @@ from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, as_labels, as_rows, as_weights, finite, refuse_endless
-from onsketch.learners.single import OneRow, RowPlan, SingleRows
+from onsketch.learners.single import MOST, OneRow, RowPlan, SingleRows
 from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class Learner(Locked, ABC):
             UpdateError: a row's update would not be finite; the rows before it have been learned, it has not.
         """
         if type(X) is Sparse and X.shape[0] == len(y) == 1:  # of the encoder, for example of a request
-            margin = self._learn_alone(X, y[0], 1.0 if sample_weight is None else sample_weight[0])
+            weight = 1.0 if sample_weight is None else sample_weight[0]
+            margin = self._learn_alone(X.indices.tolist(), X.data.tolist(), y[0], weight, X.shape[1])
             if margin is not None:
                 return np.array([margin])
         rows = as_rows(X, self.options.n_features)
@@ -107,6 +108,10 @@ class Learner(Locked, ABC):
         labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)
         if not labels.shape == weights.shape == (count,):
             raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
+        if _is_single(rows):
+            margin = self._learn_alone(*rows.entries(), labels.item(), weights.item(), rows.n_features)
+            if margin is not None:
+                return np.array([margin])
         predictions = np.empty(count)
         lock = self.lock
         with lock.writer:
@@ -159,9 +164,8 @@ class Learner(Locked, ABC):
         >>> model.predict_one([2, 5], [1.0, 0.5]) > margin > 0.0
         True
         """
-        margin, width = None, self._width_of(features)
-        if width and self._loss.takes(label) and 0.0 <= sample_weight <= LARGEST:
-            margin = self.single.learn(features, values, label, sample_weight, width, sort=False)
+        width = self._width_of(features)
+        margin = self._learn_alone(features, values, label, sample_weight, width) if width else None
         if margin is None:
             margin = float(self.learn(_as_sparse(features, values, width), [label], [sample_weight])[0])
         return margin
@@ -172,11 +176,12 @@ class Learner(Locked, ABC):
         margin = self.single.predict(features, values, sort=False) if width else None
         return float(self.predict(_as_sparse(features, values, width))[0]) if margin is None else margin
 
-    def _learn_alone(self, row: Sparse, label: float, weight: float) -> float | None:
+    def _learn_alone(
+        self, features: Sequence[int], values: Sequence[float], label: float, weight: float, width: int
+    ) -> float | None:
         """Learn a row by prepared calls; None if it needs the general path."""
-        fits = self._loss.takes(label) and 0.0 <= weight <= LARGEST and self._is_wide(row.shape[1])
-        entries = row.indices.tolist(), row.data.tolist()
-        return self.single.learn(*entries, label, weight, row.shape[1], sort=False) if fits else None
+        fits = self._loss.takes(label) and 0.0 <= weight <= LARGEST and self._is_wide(width)
+        return self.single.learn(features, values, label, weight, width, sort=False) if fits else None
 
     def _is_wide(self, width: int) -> bool:
         """Return True if rows may have this width."""
@@ -199,6 +204,10 @@ class Learner(Locked, ABC):
             if margin is not None:
                 return np.array([margin])
         rows = as_rows(X, self.options.n_features)
+        if _is_single(rows):
+            margin = self.single.predict(*rows.entries(), sort=False)
+            if margin is not None:
+                return np.array([margin])
         chunks = _chunks(rows)
         with self.lock.reading:
             linear = self._linear() if rows.dense and rows.count >= _MANY else None
@@ -430,6 +439,11 @@ def _as_sparse(features: Sequence[int], values: Sequence[float], width: int) -> 
         return Sparse(np.array(values, float), indices, np.array([0, len(indices)]), (1, width))
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"a row of features and their values: {error}.") from None
+
+
+def _is_single(rows: Rows) -> bool:
+    """Return True for a single row that prepared calls may take."""
+    return rows.count == 1 and int(rows.indptr[1] - rows.indptr[0]) <= MOST
 
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:

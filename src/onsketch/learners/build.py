@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from onsketch.core.arrays import require, require_room
-from onsketch.core.errors import ModelFileError, OptionError, suggestion
-from onsketch.files.model_file import Content
+from onsketch.core.errors import OptionError, suggestion
+from onsketch.files.model_file import Content, describing
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
@@ -94,7 +94,7 @@ def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[Lea
 def from_file(content: Content) -> Learner:
     """The learner that a model file describes."""
     header = content.header
-    try:
+    with describing("a learner"):
         name, sketch, geometry = (str(header["method"][part]) for part in ("name", "sketch", "geometry"))
         method = METHODS[name] if name in METHODS else compose_method(sketch, geometry)
         given = from_json(header["options"])
@@ -107,8 +107,6 @@ def from_file(content: Content) -> Learner:
         known = options if options.n_features is not None else replace(options, n_features=width or None)
         require_room(made_by.room(method, known), content.arrays, "sketch_size or n_features")
         model = made_by(method, options)
-    except (KeyError, TypeError, AttributeError, OptionError) as error:
-        raise ModelFileError(f"its header does not describe a learner of this version ({error}).") from None
     model._width = width
     model._restore(content.arrays)
     return model

@@ -9,6 +9,7 @@ If the indices from 0 up are densely used, their slots are listed; the others ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -226,18 +227,6 @@ def take_out(parts):
         _refill(listed, table, features, tally)
 
 
-def grown_size(slots: int) -> int:
-    """Return the next of a fixed series of sizes, each an eighth above the last, so that several tables grow together.
-
-    >>> grown_size(10), grown_size(17), grown_size(1000)
-    (16, 18, 1045)
-    """
-    size = 16
-    while size < slots:
-        size += size // GROWTH
-    return size
-
-
 class FeatureMap:
     """Feature index → slot, by a list or by open addressing, over the features in order of appearance."""
 
@@ -281,7 +270,7 @@ class FeatureMap:
         if self.count + more > MOST_FEATURES:
             raise InputError(f"X: more than {MOST_FEATURES:,} features; hash them to fewer.")
         if self.count + more > self._features.size:
-            size = grown_size(self.count + more)
+            size = max(self.count + more, self.room + self.room // GROWTH)
             self._features = np.append(self.features, np.empty(size - self.count, dtype=np.int64))
         if self._table.size // 4 * 3 < self._tally[HASHED] + hashed:
             self._file(self._dense_part(), hashed)
@@ -390,9 +379,4 @@ class FeatureMap:
 
     def copy(self) -> FeatureMap:
         """A map of the same features that grows by itself."""
-        twin = FeatureMap()
-        twin._tally = self._tally.copy()
-        twin._features = self._features.copy()
-        twin._listed = self._listed.copy()
-        twin._table = self._table.copy()
-        return twin
+        return deepcopy(self)

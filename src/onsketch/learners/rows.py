@@ -270,44 +270,25 @@ def _whole(array: Any, dtype: Any) -> NDArray[Any]:
     return _plain(array, dtype)
 
 
-_FEW = 96
-"""Number of entries up to which a row is sorted by insertion."""
-
-
 @inlined
 def _sort_row(features, values, count):
-    """Sort a row by feature, unless it is sorted: by insertion if short, else by heapsort."""
+    """Sort a row by feature, unless it is sorted (Shell 1959, with Knuth's gaps)."""
     for i in range(1, count):
         if features[i] < features[i - 1]:
             break
     else:
         return
-    if count <= _FEW:
-        for i in range(1, count):
+    gap = 1
+    while gap < count // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, count):
             feature, value, j = features[i], values[i], i
-            while j > 0 and features[j - 1] > feature:
-                features[j], values[j] = features[j - 1], values[j - 1]
-                j -= 1
+            while j >= gap and features[j - gap] > feature:
+                features[j], values[j] = features[j - gap], values[j - gap]
+                j -= gap
             features[j], values[j] = feature, value
-        return
-    start, end = count // 2, count
-    while end > 1:
-        if start > 0:
-            start -= 1
-        else:
-            end -= 1
-            features[0], features[end] = features[end], features[0]
-            values[0], values[end] = values[end], values[0]
-        at = start
-        feature, value = features[at], values[at]
-        while 2 * at + 1 < end:
-            child = 2 * at + 1
-            child += child + 1 < end and features[child] < features[child + 1]
-            if features[child] <= feature:
-                break
-            features[at], values[at] = features[child], values[child]
-            at = child
-        features[at], values[at] = feature, value
+        gap //= 3
 
 
 class Header(NamedTuple):
@@ -415,14 +396,20 @@ def refuse_endless(rounds: int, count: int) -> None:
         raise InputError(f"X: after {rounds:,} rows there is no counting of {count:,} more; the last is 2^53.")
 
 
+def _column(name: str, numbers: Any, count: int) -> NDArray[np.float64]:
+    """Return one number per row."""
+    try:
+        column = _plain(numbers, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name}: not numbers ({error}).") from None
+    if column.shape != (count,):
+        raise InputError(f"{name}: expected shape ({count},) to match X, got {column.shape}.")
+    return column
+
+
 def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
     """Labels that the loss can take, one per row."""
-    try:
-        labels = _plain(y, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"y: not numbers ({error}).") from None
-    if labels.shape != (count,):
-        raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")
+    labels = _column("y", y, count)
     if loss.labels == "count":
         fit = (labels >= 0.0) & (labels <= LARGEST)
         wanted = f"loss={loss.name!r} takes counts, 0 or more"
@@ -444,12 +431,7 @@ def as_weights(sample_weight: Any, count: int) -> NDArray[np.float64]:
     """Sample weights, one per row; all 1 when left out."""
     if sample_weight is None:
         return np.ones(count)
-    try:
-        weights = _plain(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight: not numbers ({error}).") from None
-    if weights.shape != (count,):
-        raise InputError(f"sample_weight: expected shape ({count},) to match X, got {weights.shape}.")
+    weights = _column("sample_weight", sample_weight, count)
     unfit = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
     if unfit.size:
         row = int(unfit[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 from onsketch.core import state
 from onsketch.core.arrays import require_room
-from onsketch.core.errors import ModelFileError, OnsketchError
+from onsketch.core.errors import ModelFileError
 from onsketch.files import model_file
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import class_named
@@ -22,7 +22,7 @@ def save_sketch(thing: Sketch, path: str | os.PathLike[str]) -> None:
 
 def from_file(content: model_file.Content) -> Sketch:
     """Return the sketch that a model file describes."""
-    try:
+    with model_file.describing("a sketch"):
         name, given = content.header["class"], content.header["arguments"]
         made_by = class_named(name)
         if made_by is None:
@@ -30,10 +30,6 @@ def from_file(content: model_file.Content) -> Sketch:
         sizes = {key: operator.index(given[key]) for key in ("n_features", "size", "block") if key in given}
         require_room(8 * made_by.room(**sizes), content.arrays, "size or n_features")
         fresh = made_by(**given)
-    except (KeyError, TypeError, OverflowError, OnsketchError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"its header does not describe a sketch ({error}).") from None
     return state.unpack(fresh, content.arrays)
 
 

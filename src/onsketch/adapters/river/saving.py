@@ -8,7 +8,7 @@ from typing import Any
 
 from onsketch.adapters.options import described, revived
 from onsketch.core.arrays import require
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import OptionError
 from onsketch.files import model_file
 from onsketch.learners.options import from_json
 
@@ -36,15 +36,13 @@ def from_file(content: model_file.Content) -> Any:
     from onsketch.adapters.river import OnlineClassifier, OnlineMultiTargetRegressor, OnlineRegressor
 
     header = content.header
-    try:
+    with model_file.describing("an estimator"):
         kinds = (OnlineClassifier, OnlineMultiTargetRegressor, OnlineRegressor)
         made_by: Any = {kind.__name__: kind for kind in kinds}[header["class"]]
         estimator: Any = made_by(**from_json(header["parameters"]))
         estimator._names.enter(header["names"])
         estimator._codes = {label: code for code, label in enumerate(header["classes"])}
         learner = header["learner"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
     if learner is not None:
         made = estimator._learner = revived(learner, content.arrays)
         require(made.n_features <= len(header["names"]), "it has features without a name", "names")

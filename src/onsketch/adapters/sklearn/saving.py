@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from onsketch.adapters.options import described, revived
 from onsketch.adapters.sklearn.frames import FrameRows
 from onsketch.core.arrays import Arrays, require, require_room
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import OptionError
 from onsketch.core.rwlock import Locked
 from onsketch.files import model_file
 
@@ -60,7 +60,7 @@ def from_file(content: model_file.Content) -> Any:
     from onsketch.adapters.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
     header, kinds = content.header, (FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA)
-    try:
+    with model_file.describing("an estimator"):
         made_by = {kind.__name__: kind for kind in kinds}[header["class"]]
         estimator: Any = made_by(**{name: _restored(value) for name, value in header["parameters"].items()})
         for name in estimator._kept:
@@ -76,8 +76,6 @@ def from_file(content: model_file.Content) -> Any:
         if "frames" in header:
             estimator._frames = FrameRows.from_state(header["frames"])
         learner = header.get("learner", {})
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
     if hasattr(estimator, "stream_"):
         estimator.stream_.restore(content.arrays)
         return estimator

@@ -20,7 +20,6 @@ from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.undo import Block, Undo
 from onsketch.learners.options import own_loss
 from onsketch.learners.rows import Rows, as_rows, as_weights
-from onsketch.learners.single import MOST
 
 Floats = NDArray[np.float64]
 
@@ -137,51 +136,18 @@ class OneVersusRest(ManyClasses):
         """Let each of them learn these rows."""
         rows, labels, weights = block
         signs = np.where(labels == np.arange(len(learners))[:, np.newaxis], 1.0, -1.0)
-        if _is_alone(rows):
-            of_each, weight, width = signs[:, 0].tolist(), float(weights[0]), rows.n_features
-            return self._alone(
-                learners,
-                rows,
-                lambda k, entries: learners[k].single.learn(*entries, of_each[k], weight, width, sort=False),
-                lambda k, rows: learners[k].learn_checked(rows, signs[k], weights),
-            )
         small = _is_small(rows)
-        if small:
+        if small and rows.count > 1:
             rows = learners[0].shared(rows, learn=True)
         return self._each(lambda k: learners[k].learn_checked(rows, signs[k], weights), len(learners), small)
-
-    def _alone(
-        self,
-        learners: list[Learner],
-        row: Rows,
-        prepared: Callable[[int, tuple[list[int], list[float]]], float | None],
-        general: Callable[[int, Rows], Floats],
-    ) -> list[Floats]:
-        """Let each learn or predict a single row by prepared calls, or in general where that is not possible."""
-        entries = row.entries()
-
-        def task(k: int) -> Floats:
-            margin = prepared(k, entries)
-            return general(k, row) if margin is None else np.array([margin])
-
-        return self._each(task, len(learners), True)
 
     def predict(self, X: Any) -> Floats:
         """The margins (rows, K); the state does not change."""
         rows = as_rows(X, self._any.options.n_features)
         if not self.learners:
             return np.empty((rows.count, 0))
-        learners = self.learners
-        if _is_alone(rows):
-            found = self._alone(
-                learners,
-                rows,
-                lambda k, entries: learners[k].single.predict(*entries, sort=False),
-                lambda k, rows: learners[k].predict(rows),
-            )
-            return np.array(found).T
-        small = _is_small(rows)
-        if small:
+        learners, small = self.learners, _is_small(rows)
+        if small and rows.count > 1:
             rows = self._any.shared(rows, learn=False)
         return np.array(self._each(lambda k: learners[k].predict(rows), self.n_classes, small)).T
 
@@ -259,11 +225,6 @@ class OneVersusRest(ManyClasses):
         finally:
             errors.clear()  # an error refers to this frame and the learners: the cycle would keep them in memory
         return found
-
-
-def _is_alone(rows: Rows) -> bool:
-    """Return True for a single row that prepared calls may take."""
-    return rows.count == 1 and int(rows.indptr[1] - rows.indptr[0]) <= MOST
 
 
 def _is_small(rows: Rows) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 
 from onsketch.core.arrays import require, require_room
-from onsketch.core.errors import ModelFileError, OnsketchError
-from onsketch.files.model_file import Content
+from onsketch.core.errors import ModelFileError
+from onsketch.files.model_file import Content, describing
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
 from onsketch.learners.multiclass.coupled import COUPLED
 from onsketch.learners.options import from_json
@@ -15,7 +15,7 @@ from onsketch.learners.options import from_json
 def from_file(content: Content) -> ManyClasses:
     """The learner that a model file describes."""
     header = content.header
-    try:
+    with describing("a learner of classes"):
         known = {made.__name__: made for made in (OneVersusRest, SharedSketch, *COUPLED.values())}
         if header["class"] not in known:
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
@@ -26,9 +26,5 @@ def from_file(content: Content) -> ManyClasses:
         require(classes <= most, "it has not as many classes as it says", "n_classes")
         require_room(8 * 288 * size**2 * max(classes, 1), content.arrays, "sketch_size")
         model: ManyClasses = made_by(str(header["method"]), classes, **options)
-    except (KeyError, TypeError, ValueError, AttributeError, OnsketchError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"its header does not describe a learner of classes of this version ({error}).") from None
     model._restore(content.arrays, header)
     return model

@@ -138,7 +138,8 @@ def _checks(name: str, kind: Any, known: dict[str, Any]) -> Iterator[str]:
         yield f"type({name}) is not {word}"
 
 
-def _reader(results: str) -> Callable[[bytearray], Any]:
+@cache
+def _reading(results: str) -> Callable[[bytearray], Any]:
     """Reads results of this form out of the slots."""
     words = results.strip("()").split()
     if not words:
@@ -148,7 +149,6 @@ def _reader(results: str) -> Callable[[bytearray], Any]:
 
 
 _FIRST = 8 * (RESULTS + 1)
-_reading = cache(_reader)
 _codes: dict[tuple[Any, tuple[Form, ...]], MachineCode] = {}
 _finding: dict[tuple[Any, tuple[Form, ...]], RLock] = {}
 

@@ -13,30 +13,19 @@ from onsketch.jit.decorators import Intrinsic, kernel
 call, word_at = Intrinsic("call"), Intrinsic("word_at")
 
 
-class Words(NamedTuple):
-    """Columns of the array that describes the steps."""
-
-    code: int
-    slots: int
-    place: int
-    """Address of the word that shows success."""
-    word: int
-    undo_code: int
-    """0 if there is nothing to undo."""
-    undo_slots: int
-
-
-AT = Words(*range(6))
+CODE, SLOTS, PLACE, WORD, UNDO_CODE, UNDO_SLOTS = range(6)
+"""Columns of the array that describes the steps: addresses of code and slots, address of the word that shows success
+and its expected value, and what undoes the step (0 for nothing)."""
 
 
 @kernel
 def run_steps(steps: Any) -> Any:
     """Run the steps in order; return 1 if all succeed. If one fails, undo it and those before it and return 0."""
     for i in range(steps.shape[0]):
-        if call(steps[i, AT.code], steps[i, AT.slots]) != 0 or word_at(steps[i, AT.place]) != steps[i, AT.word]:
+        if call(steps[i, CODE], steps[i, SLOTS]) != 0 or word_at(steps[i, PLACE]) != steps[i, WORD]:
             for j in range(i, -1, -1):
-                if steps[j, AT.undo_code] != 0:
-                    call(steps[j, AT.undo_code], steps[j, AT.undo_slots])
+                if steps[j, UNDO_CODE] != 0:
+                    call(steps[j, UNDO_CODE], steps[j, UNDO_SLOTS])
             return 0
     return 1
 
@@ -60,7 +49,7 @@ class Chain(Prepared):
         self._steps = steps  # keeps the arguments alive
 
 
-def _words(step: Step) -> Words:
+def _words(step: Step) -> tuple[int, ...]:
     code, slots = step.call.address  # results stand first in the slots
     place = slots if step.place is None else step.place.ctypes.data
-    return Words(code, slots, place, step.word, *((0, 0) if step.undo is None else step.undo.address))
+    return code, slots, place, step.word, *((0, 0) if step.undo is None else step.undo.address)

@@ -8,7 +8,7 @@ A `Kernel` is called from Python; its machine code comes from a library built be
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 from onsketch.jit.calling import PLAIN, call
@@ -80,20 +80,15 @@ def inner_function(**options: Any) -> Callable[[Any], Any]:
     return lambda function: InnerFunction(function, options)
 
 
-def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Marks a function as called from Python, with these options of ``numba.njit``."""
-    return lambda function: Kernel(function, options)
-
-
 _KERNEL: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
 
-kernel = entry(**_KERNEL, _nrt=False)
+kernel = partial(Kernel, options={**_KERNEL, "_nrt": False})
 """Compiles a function called from Python that allocates nothing."""
 
-exact_kernel = entry(**{**_KERNEL, "fastmath": False}, _nrt=False)
+exact_kernel = partial(Kernel, options={**_KERNEL, "_nrt": False, "fastmath": False})
 """As ``kernel``, for arithmetic that must be done in the order in which it is written."""
 
-allocating_kernel = entry(**_KERNEL)
+allocating_kernel = partial(Kernel, options=_KERNEL)
 """As ``kernel``, for a function that makes arrays for its own use: it counts references, and so should not be a loop
 over rows where a row is short."""
 

@@ -112,11 +112,6 @@ def from_file(content: Content) -> Learner:
     return model
 
 
-def _sizes_itself(options: Options) -> bool:
-    size: Any = options.sketch_size
-    return bool(size == "auto")
-
-
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     return class_of(method, options)(method, options)
@@ -164,7 +159,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.first_order.learner import FirstOrderLearner
 
         return FirstOrderLearner
-    if _sizes_itself(options):
+    if str(options.sketch_size) == "auto":
         from onsketch.learners.sketched.self_sizing import SelfSizingLearner
 
         return SelfSizingLearner

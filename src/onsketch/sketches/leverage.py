@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
@@ -115,13 +116,11 @@ class LeverageSampler:
         self.factor.append(candidate.solved / math.sqrt(p), pivot)
         self.energy += whole / p
 
-    def mark(self) -> tuple[int, float, float, float, float]:
-        """Return the current state for ``go_back``; arrays only grow at their ends."""
-        return self.factor.size, self.factor.largest, self.energy, self.p_min, self.total
-
-    def go_back(self, mark: tuple[int, float, float, float, float]) -> None:
-        """Restore the state of the mark."""
-        self.factor.size, self.factor.largest, self.energy, self.p_min, self.total = mark
+    def fork(self) -> Self:
+        """Return a sampler that continues from here. They share arrays, which only grow at their ends."""
+        twin = copy.copy(self)
+        twin.factor = copy.copy(self.factor)
+        return twin
 
     def used(self) -> dict[str, int]:
         """Return the number of rows kept."""

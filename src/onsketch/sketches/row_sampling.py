@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -184,8 +182,9 @@ class RowSampling(Sketch):
     def _absorb(self, block: Any) -> None:
         from onsketch.core import draws  # imports numba, which only random sketches need
 
-        kernel, sampler, seen = self._kernel.for_width(self.n_features), self._sampler, self.n_rows
-        with self._all_or_nothing():
+        kernel, before, seen = self._kernel.for_width(self.n_features), self._sampler, self.n_rows
+        sampler = self._sampler = before.fork()
+        try:
             for chunk in dense_chunks(block):
                 for x in chunk:
                     candidate = self._weighed(kernel, x)
@@ -194,15 +193,8 @@ class RowSampling(Sketch):
                     if draws.uniform(self.seed, draws.DICTIONARY, seen, 0) < candidate.probability:
                         self._keep(x, seen - 1, 1.0 / candidate.probability)
                         sampler.admit(candidate)
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Discard the rows kept of a block if an error occurs in it, or in the user's kernel."""
-        mark = self._sampler.mark()
-        try:
-            yield
-        except BaseException:
-            self._sampler.go_back(mark)
+        except BaseException:  # of the user's kernel, or an interrupt: no row of the block is kept
+            self._sampler = before
             raise
 
     def _keep(self, x: Array, index: int, weight: float) -> None:
@@ -213,11 +205,10 @@ class RowSampling(Sketch):
 
     def _merge(self, other: Self) -> None:
         kernel = self._kernel.for_width(self.n_features)
-        with self._all_or_nothing():
-            for x, index, weight in zip(other.rows, other.indices, other.weights, strict=True):
-                candidate = self._weighed(kernel, x)._replace(probability=1.0 / weight)
-                self._keep(x, self.n_rows + int(index), float(weight))
-                self._sampler.admit(candidate)
+        for x, index, weight in zip(other.rows, other.indices, other.weights, strict=True):
+            candidate = self._weighed(kernel, x)._replace(probability=1.0 / weight)
+            self._keep(x, self.n_rows + int(index), float(weight))
+            self._sampler.admit(candidate)
         self._sampler.p_min = min(self._sampler.p_min, other._sampler.p_min)
         self._sampler.total += other._sampler.total
 

@@ -23,7 +23,7 @@ from onsketch.core import draws, state
 from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
-from onsketch.learners.dense.summaries import SQUARED, Summary
+from onsketch.learners.dense.summaries import SQUARED, Exact, Summary
 from onsketch.learners.options import Options
 from onsketch.sketches.spectral import positive_spectrum
 
@@ -80,13 +80,12 @@ class FourierSketch:
         return np.array([self(column) for column in matrix.T]).reshape(matrix.shape[1], self.rows.size).T
 
 
-class LowRank(Summary):
+class LowRank(Exact):
     """Ada-LR: with ``QR = GΠᵀ`` and ``QᵀG = UΣVᵀ``, directions V with energies Σ; no step leaves them.
 
     O(τd²) a round and d² numbers of memory: for small d only. Merging adds G.
     """
 
-    matrix: Annotated[Array, state.Array("features features", within=SQUARED)]
     projected: Annotated[Array, state.Array("features rows", within=SQUARED)]
     """GΠᵀ."""
     outside = math.inf
@@ -95,12 +94,11 @@ class LowRank(Summary):
         super().__init__(width, options)
         self._draw = options.seed, options.sketch_size  # no numbers of the state
         self.project = FourierSketch(*self._draw, width)
-        self.matrix = np.zeros((width, width))
         self.projected = np.zeros((width, self.project.rows.size))
 
     def absorb(self, row: Array) -> None:
         """``G += ggᵀ``, and GΠᵀ with it."""
-        self.matrix += np.outer(row, row)
+        super().absorb(row)
         self.projected += np.outer(row, self.project(row))
 
     def spectrum(self) -> tuple[Array, Array]:
@@ -121,7 +119,7 @@ class LowRank(Summary):
 
     def merge(self, other: Self, base: Self) -> None:
         """Matrices add."""
-        self.matrix += other.matrix - base.matrix
+        super().merge(other, base)
         self.projected += other.projected - base.projected
 
 

@@ -64,6 +64,9 @@ def _step_all(setup, sketch, full, n, slopes, top, coefficients):
 def play(setup, loss, sketch, spare, clock, products, targets, weights, coefficients, scales, margins):
     """Learn the rows of one block, at most as many as the sketch can hold, and return how many were learned.
 
+    Cost: O(mK + m²) for a row, plus O(m³) when the sketch is full. Scratch: p (width of a packed row,) holds the
+    products with the rows of S, change (the same) what absorb computes, slopes (K,) those of all outputs.
+
     Args:
         setup: the fixed numbers.
         loss: a form of onsketch.core.losses, or SOFTMAX.
@@ -72,9 +75,9 @@ def play(setup, loss, sketch, spare, clock, products, targets, weights, coeffici
         clock: rounds played.
         products: X·headsᵀ, (rows, K); X·Sᵀ, (rows, capacity), for the rows of S before this block; and X·Xᵀ.
         targets: label of each row for each weight vector, (rows, K): signs or numbers.
-        weights: sample weights.
+        weights: sample weights, (rows,).
         coefficients: Cᵀ, (capacity, K); changed.
-        scales: filled with ρ of each row, the row of S being ρ·x.
+        scales: filled with ρ of each row, (rows,), the row of S being ρ·x.
         margins: filled with W·x before the row was learned, (rows, K).
     """
     heads, gram, among = products

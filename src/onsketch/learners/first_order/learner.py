@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, require_within
 from onsketch.core.errors import OptionError
-from onsketch.core.geometry import geometry_of
+from onsketch.core.geometry import ADAGRAD, geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.first_order.lazy import learn_lazily, longest_delay, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
-from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
+from onsketch.learners.first_order.rules import ADAM, ArowTerms, learn_adam, read_adam
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
@@ -38,13 +38,8 @@ DENSE_LIMIT = 1_000_000
 """Most features for Adam as published, which moves all of them in every round."""
 
 
-LOOPS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "adam": (learn_adam, (False,)),
-    "lazy-adam": (learn_adam, (True,)),
-    "ftrl": (learn_ftrl, ()),
-    "arow": (learn_arow, ()),
-}
-"""The loops of the rules of their own, and their arguments after ``setup`` and ``terms``."""
+LOOPS: dict[str, Any] = {"adam": learn_adam, "lazy-adam": learn_adam, "ftrl": learn_steps, "arow": learn_steps}
+"""The loops of the rules that are no mirror descent or dual averaging in a metric."""
 
 
 class FirstOrderLearner(SparseLearner):
@@ -81,11 +76,15 @@ class FirstOrderLearner(SparseLearner):
                 f"box={options.box!r}: it must contain 0, the weight of features not seen yet.", box=options.box
             )
         self._setup = make_setup(method, options)
+        geometry = method.geometry
+        if method.moves.sums:  # FTRL-proximal is a form of dual averaging, see ``steps``
+            self._setup, geometry = self._setup._replace(dual=True, geometry=ADAGRAD), "adagrad"
         ridge = 1.0 if options.ridge is None else options.ridge
         largest, most = (LARGEST, LARGEST**2) if options.dtype == "float64" else (1e30, 1e38)
-        self._terms = Terms(
+        self._terms = (ArowTerms if method.moves.unit_metric else Terms)(
             ridge,
-            *_coefficients(method, ridge),
+            *_coefficients(geometry, ridge),
+            centred=method.moves.sums,
             l1=options.l1,
             l2=options.l2,
             low=low,
@@ -96,10 +95,9 @@ class FirstOrderLearner(SparseLearner):
             most=most,
             reach=largest * min(1.0, ridge / self._setup.step),
         )
-        steps, dual = method.steps, options.update == "dual"
-        composite = bool(options.l1 or options.l2 or options.box)
-        self._lazy = steps and (options.average or (composite and not dual))
-        wide = self._lazy or method.moves.moments or options.average
+        composite = bool(options.l1 or options.l2 or options.box) and not self._setup.dual
+        self._lazy = not method.moves.moments and (options.average or composite)
+        wide = self._lazy or method.moves.moments
         self._state = state.new(State, slots=0, width=4 if wide else 2, real=options.dtype)
         self._learn_rows = Bound(self._loop[0])
 
@@ -138,10 +136,9 @@ class FirstOrderLearner(SparseLearner):
         kept, fixed = self._state, (self._setup, self._terms)
         if self._lazy:
             return learn_lazily, (*fixed, kept.clock, kept.table)
-        if self.method.steps:
-            return learn_steps, (*fixed, kept.clock, kept.fade, kept.table)
-        loop, more = LOOPS[self.method.rule]
-        return loop, (*fixed, *more, kept.clock, kept.table)
+        if self.method.moves.moments:
+            return LOOPS[self.method.rule], (*fixed, not self.method.moves.every_feature, kept.clock, kept.table)
+        return LOOPS.get(self.method.rule, learn_steps), (*fixed, kept.clock, kept.fade, kept.table)
 
     @property
     def _reading(self) -> tuple[Any, tuple[Any, ...]]:
@@ -149,9 +146,9 @@ class FirstOrderLearner(SparseLearner):
         kept, fixed = self._state, (self._setup, self._terms)
         if self._lazy:
             return read_lazily, (*fixed, kept.clock, kept.table)
-        if self.method.steps:
-            return read_steps, (*fixed, kept.clock, kept.table)
-        return read_rules, (*fixed, *self._sum_column(), self.method.moves.sums, kept.clock, kept.table)
+        if self.method.moves.moments:
+            return read_adam, (*fixed, not self.method.moves.every_feature, kept.clock, kept.table)
+        return read_steps, (*fixed, kept.clock, kept.table)
 
     def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a prepared row."""
@@ -180,12 +177,11 @@ class FirstOrderLearner(SparseLearner):
         read(*state, indptr, slots, out)
         return out
 
-    def _sum_column(self) -> tuple[int, bool]:
-        """Where the sum of iterates is kept (0: nowhere), and whether whole or less rounds·weight."""
-        if not self.options.average:
-            return 0, False
+    @property
+    def _sums_rest(self) -> bool:
+        """True if sums of iterates are kept less rounds·weight, so that those of absent features do not change."""
         moves = self.method.moves
-        return ADAM.sum if moves.moments else CELL.total, self.method.steps or moves.every_feature
+        return self.options.average and moves.moments and not moves.every_feature
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows)
@@ -219,9 +215,8 @@ class FirstOrderLearner(SparseLearner):
         if self._lazy:
             settle(self._setup, self._terms, self._state.clock.copy(), table)
         whole = table.astype(np.float64)
-        column, summed = self._sum_column()
-        if column and not summed:
-            whole[:, column] += self.rounds * whole[:, CELL.head]
+        if self._sums_rest:
+            whole[:, ADAM.sum] += self.rounds * whole[:, CELL.head]
         return whole
 
     def _merge(self, other: Any, base: Any) -> None:
@@ -233,15 +228,13 @@ class FirstOrderLearner(SparseLearner):
         for block, table, at in zip(same, tables, slots, strict=True):
             block[at] = table
         rounds = [part.rounds for part in parts]
-        dual = self._setup.dual or self.method.moves.sums
         step = self.method.steps
         worth = [fisher_weight(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
-        table = merged(self.method, self._terms, dual, same, rounds, worth)
+        table = merged(self.method, self._terms, self._setup.dual, same, rounds, worth)
         self._state.clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]
         self._state.clock[TIMER.seen] = self._map.count
-        column, summed = self._sum_column()
-        if column and not summed:
-            table[:, column] -= self.rounds * table[:, CELL.head]
+        if self._sums_rest:
+            table[:, ADAM.sum] -= self.rounds * table[:, CELL.head]
         self._state = state.grow(self._state, slots=self._map.count)
         self._state.table[: self._map.count] = table
 
@@ -261,7 +254,7 @@ class FirstOrderLearner(SparseLearner):
             require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "state.table")
 
 
-def _coefficients(method: Method, ridge: float) -> tuple[float, float, float, float]:
+def _coefficients(geometry: str, ridge: float) -> tuple[float, float, float, float]:
     """Code of the metric of a feature as a function of its energy; not used by registered geometries."""
-    coefficients = geometry_of(method.geometry).coefficients
+    coefficients = geometry_of(geometry).coefficients
     return (ridge, 0.0, 0.0, 0.0) if coefficients is None else coefficients(ridge)

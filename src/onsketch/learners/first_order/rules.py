@@ -1,4 +1,4 @@
-"""Learners whose rule is not a step in a metric: Adam, FTRL-proximal and AROW. A clip clamps their predictions.
+"""Rules that are no steps in a metric: Adam, which has a loop of its own, and AROW. A clip clamps their predictions.
 
 A round reads the packed rows of its non-zeros, computes, and writes them back if the result is finite.
 """
@@ -14,7 +14,7 @@ from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
 from onsketch.learners.clip import clipped
-from onsketch.learners.first_order.steps import CELL, TIMER, longest
+from onsketch.learners.first_order.steps import CELL, TIMER, Terms, longest, plays
 
 
 class AdamCells(NamedTuple):
@@ -127,123 +127,49 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
     return indptr.size - 1
 
 
-@inner
-def ftrl_weight(setup, terms, z, n):
-    """``−(z − sign(z)·l1)/((ridge + √n)/step + l2)`` where |z| > l1, else 0."""
-    size = max(abs(z) - terms.l1, 0.0) / ((terms.ridge + math.sqrt(n)) / setup.step + terms.l2)
-    return math.copysign(size, -z)
+class ArowTerms(Terms):
+    """The terms of AROW, by which its rounds are chosen."""
+
+    __slots__ = ()
 
 
-@allocating_kernel
-def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
-    """FTRL-proximal (McMahan et al. 2013, Alg. 1), with α = step, β = ridge; the packed row is [z, n].
+def _play_arow(setup, terms, t, x, head, energy, margin, label, weight):
+    """AROW with a diagonal covariance Σ = 1/(1 + E) (Crammer, Kulesza and Dredze 2009); see ``steps.play``.
 
-    ``σ = (√(n + g²) − √n)/step``, ``z += g − σw``, ``n += g²``; w is computed when it is read. O(non-zeros).
-
-    Shapes: table (slots, 2), the others as in ``learn_adam``. Returns the number of rows learned.
+    On rounds with a slope ℓ', ``w −= (ℓ'/2)/(x·Σx + r)·Σx``, then ``E += x²/r``, r = ridge over the sample weight.
     """
-    head = np.empty(longest(indptr))
-    energy = np.empty(head.size)
-    for i in range(indptr.size - 1):
-        x = values[indptr[i] : indptr[i + 1]]
-        at = slots[indptr[i] : indptr[i + 1]]
-        # 1 Gather z and n of x's features, and 2 predict.
-        margin = 0.0
-        for j in range(x.size):
-            head[j] = table[at[j], CELL.head]
-            energy[j] = table[at[j], CELL.energy]
-            margin += x[j] * ftrl_weight(setup, terms, head[j], energy[j])
-        if not abs(margin) <= LARGEST:
-            return i
-        # 3 Slope, and 4 absorb: the gradient enters z and n, on copies.
-        predictions[i], slope = clamped_slope(setup, margin, labels[i])
-        unfit = 0
-        for j in range(x.size):
-            g = weights[i] * slope * x[j]
-            n = energy[j] + g * g
-            roots = math.sqrt(n) + math.sqrt(energy[j])
-            if roots > 0.0:
-                w = ftrl_weight(setup, terms, head[j], energy[j])
-                head[j] += g - g * (g / roots) / setup.step * w
-            energy[j] = n
-            unfit += not (abs(head[j]) <= terms.reach and n <= terms.most)
-        # 5 Check: the table has not been written.
-        if unfit > 0:
-            return i
-        # 6 Write the cells back, and 7 count the round.
-        for j in range(x.size):
-            table[at[j], CELL.head] = head[j]
-            table[at[j], CELL.energy] = energy[j]
-        clock[TIMER.rounds] += 1
-    return indptr.size - 1
+    if not abs(margin) <= LARGEST:
+        return margin, False
+    margin, slope = clamped_slope(setup, margin, label)
+    if slope == 0.0 or weight <= 0.0:
+        return margin, True
+    variance = 0.0
+    for j in range(x.size):
+        variance += x[j] * x[j] / (1.0 + energy[j])
+    trust = weight / terms.ridge
+    move = 0.5 * slope * trust / (variance * trust + 1.0)
+    unfit = 0
+    for j in range(x.size):
+        w = head[j] - move * x[j] / (1.0 + energy[j])
+        e = energy[j] + trust * x[j] * x[j]
+        unfit += not (abs(w) <= terms.largest and e <= terms.most)
+        energy[j] = e
+        head[j] = w
+    return margin, unfit == 0
 
 
-@allocating_kernel
-def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
-    """AROW with a diagonal covariance Σ = 1/(1 + E) (Crammer, Kulesza and Dredze 2009).
-
-    On rounds with a slope ℓ', ``w −= (ℓ'/2)/(x·Σx + r)·Σx``, then ``E += x²/r``, r = ridge over the sample
-    weight. O(non-zeros).
-
-    Shapes: table (slots, columns of CELL), the others as in ``learn_adam``. Returns the number of rows learned.
-    """
-    head = np.empty(longest(indptr))
-    energy = np.empty(head.size)
-    for i in range(indptr.size - 1):
-        x = values[indptr[i] : indptr[i + 1]]
-        at = slots[indptr[i] : indptr[i + 1]]
-        t = clock[TIMER.rounds] + 1
-        # 1 Gather the cells of x's features, and 2 predict; the variance is x·Σx.
-        margin = 0.0
-        variance = 0.0
-        for j in range(x.size):
-            head[j] = table[at[j], CELL.head]
-            energy[j] = table[at[j], CELL.energy]
-            margin += head[j] * x[j]
-            variance += x[j] * x[j] / (1.0 + energy[j])
-        if not abs(margin) <= LARGEST:
-            return i
-        # 3 Slope, and 4 absorb where there is one: the step and the covariance, on copies.
-        predictions[i], slope = clamped_slope(setup, margin, labels[i])
-        if slope != 0.0 and weights[i] > 0.0:
-            trust = weights[i] / terms.ridge
-            move = 0.5 * slope * trust / (variance * trust + 1.0)
-            unfit = 0
-            for j in range(x.size):
-                w = head[j] - move * x[j] / (1.0 + energy[j])
-                e = energy[j] + trust * x[j] * x[j]
-                unfit += not (abs(w) <= terms.largest and e <= terms.most)
-                energy[j] = e
-                head[j] = w
-            # 5 Check: the table has not been written.
-            if unfit > 0:
-                return i
-            # 6 Write the cells back. Sums of iterates are kept less rounds·weight, so that absent features rest.
-            for j in range(x.size):
-                slot = at[j]
-                if setup.average:
-                    table[slot, CELL.total] -= (t - 1) * (head[j] - table[slot, CELL.head])
-                table[slot, CELL.head] = head[j]
-                table[slot, CELL.energy] = energy[j]
-        # 7 Count the round.
-        clock[TIMER.rounds] = t
-    return indptr.size - 1
+plays[ArowTerms] = _play_arow
 
 
 @kernel
-def read_rules(setup, terms, column, summed, dual, clock, table, indptr, slots, out):
-    """Write the weights of the slots of rows that end at ``indptr``.
+def read_adam(setup, terms, lazy, clock, table, indptr, slots, out):
+    """Write the weights of the slots of rows that end at ``indptr``, or the means of iterates.
 
-    A weight is the head, FTRL's from [z, n] (``dual``), or the mean of iterates.
-
-    The mean is kept in ``column`` (0: none) as their sum (``summed``), or as that sum less rounds·weight.
+    Sums of iterates are whole, or if ``lazy`` less rounds·weight.
     """
     rounds = max(clock[TIMER.rounds], 1)
     for i in range(indptr[indptr.size - 1]):
-        w = np.float64(table[slots[i], CELL.head])
-        if dual:
-            w = ftrl_weight(setup, terms, w, table[slots[i], CELL.energy])
-        elif column > 0:
-            total = table[slots[i], column] / rounds
-            w = total if summed else w + total
-        out[i] = w
+        out[i] = table[slots[i], CELL.head]
+        if setup.average:
+            mean = table[slots[i], ADAM.sum] / rounds
+            out[i] = out[i] + mean if lazy else mean

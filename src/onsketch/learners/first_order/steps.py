@@ -10,7 +10,9 @@ newton     H_j = ridge + E_j     diagonal online Newton
 =========  ====================  ===========================================================
 
 and a round is ``w_j ← w_j − step·g_j/H_j`` (mirror descent) or ``w_j = −step·ḡ_j/H_j`` (dual averaging), the
-latter computed when it is read.
+latter computed when it is read. FTRL-proximal (McMahan et al. 2013, Algorithm 1, with α = step and β = ridge) is dual
+averaging with AdaGrad's metric around the iterates: ``z += g − σw`` with ``σ = (H' − H)/step``, H' being the metric
+that has absorbed the gradient, takes the place of ``ḡ += g``, and l1 and l2 count once instead of in every round.
 
 A round reads the packed rows of its non-zeros into columns, computes on those, and writes them back if the
 result is finite, so that a refused round changes nothing; O(non-zeros). This file has the rounds that only
@@ -31,6 +33,7 @@ from onsketch.core.implicit import implicit_step
 from onsketch.core.spectral_step import chosen_by_geometry
 from onsketch.core.state import Array
 from onsketch.core.tolerances import LARGEST
+from onsketch.jit.by_type import chosen_by_type
 from onsketch.jit.decorators import allocating_kernel, inner, kernel
 from onsketch.jit.vectors import ask_for
 from onsketch.learners.clip import clipped, shortest_move
@@ -94,6 +97,8 @@ class Terms(NamedTuple):
     low: float
     high: float
     """Composite terms; the box is infinite where there is none."""
+    centred: bool
+    """True for FTRL-proximal."""
     beta1: float
     beta2: float
     largest: float
@@ -140,7 +145,8 @@ def proximal(terms, v, metric, s):
 @inner
 def dual_weight(setup, terms, head, metric, rounds):
     """Return the weight of dual averaging for a sum of gradients after t rounds."""
-    size = setup.step * max(abs(head) - rounds * terms.l1, 0.0) / (metric + setup.step * rounds * terms.l2)
+    times = 1.0 if terms.centred else rounds
+    size = setup.step * max(abs(head) - times * terms.l1, 0.0) / (metric + setup.step * times * terms.l2)
     return min(max(math.copysign(size, -head), terms.low), terms.high)
 
 
@@ -164,6 +170,10 @@ def take_step(setup, terms, flat, x, head, energy, rho, g):
         for j in range(x.size):
             h = head[j] + g * x[j]
             e = energy[j] + (rho * x[j]) * (rho * x[j])
+            roots = math.sqrt(e) + math.sqrt(energy[j])
+            if terms.centred and roots > 0.0:
+                w = dual_weight(setup, terms, head[j], metric_at(setup, terms, flat, energy[j]), 1.0)
+                h -= g * x[j] * (g * x[j] / roots) / setup.step * w
             head[j] = h
             energy[j] = e
             unfit += not (abs(h) <= terms.reach and e <= terms.most)
@@ -188,9 +198,8 @@ def implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight):
     return slope
 
 
-@inner
 def play(setup, terms, t, x, head, energy, margin, label, weight):
-    """Round t on the columns of a row: the prediction, and whether the columns may be kept."""
+    """Play round t on the columns of a row; return the prediction, and True if the columns may be kept."""
     if not abs(margin) <= LARGEST:
         return margin, False
     flat = flat_part(setup, terms, t)
@@ -203,6 +212,10 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
     if setup.implicit:
         slope = implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight)
     return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0
+
+
+plays = chosen_by_type(play, otherwise=True)
+"""Implementations for other rules, by the class of their terms."""
 
 
 @inner

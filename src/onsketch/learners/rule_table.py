@@ -1,8 +1,8 @@
 """The table of update rules: how the weights move for a gradient.
 
 Most methods step in the metric of their sketch, by mirror descent or dual averaging; a few have another rule. Its
-record has all properties that options, defaults, learners and documentation need. A rule of numbers per feature has its
-own loop (``LOOPS`` of ``first_order/learner.py``), a rule of functions its own class (``kernel/build.py``).
+record has all properties that options, defaults, learners and documentation need. A rule of numbers per feature is
+in ``first_order`` (``LOOPS`` of its learner), a rule of functions has its own class in ``kernel``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.learners.rows import Rows, as_rows
 from onsketch.sketches.base import real_number, whole_number
 
 Array = NDArray[np.float64]
@@ -75,19 +76,13 @@ class RandomFourierFeatures:
 
     def transform(self, X: Any) -> Array:
         """The rows (n, 2m), dense, for an array or a SciPy sparse matrix (n, d)."""
-        from onsketch.learners.rows import as_rows
-
         rows = as_rows(X, None)
         out = np.empty((rows.count, self.n_features))
-        if rows.dense:
-            block = rows.toarray()
-            phases = np.zeros((rows.count, self.n_frequencies))
-            step = max(1, _AT_ONCE // self.n_frequencies)
-            for start in range(0, rows.n_features, step):
-                part = np.arange(start, min(start + step, rows.n_features))
-                phases += block[:, part] @ self.frequencies(part)
-        else:
-            phases = self._sparse_phases(rows)
+        matrix, features = (rows.toarray(), np.arange(rows.n_features)) if rows.dense else _compact(rows)
+        phases = np.zeros((rows.count, self.n_frequencies))
+        step = max(1, _AT_ONCE // self.n_frequencies)
+        for start in range(0, features.size, step):
+            phases += matrix[:, start : start + step] @ self.frequencies(features[start : start + step])
         if not np.isfinite(phases).all():
             raise InputError("X: its products with the frequencies are not finite; rescale the rows or lower gamma.")
         scale = 1.0 / math.sqrt(self.n_frequencies)
@@ -96,16 +91,13 @@ class RandomFourierFeatures:
         out *= scale
         return out
 
-    def _sparse_phases(self, rows: Any) -> Array:
-        """X·ω over the features that occur, a stretch of them at a time."""
-        from scipy.sparse import csc_array
 
-        first, last = int(rows.indptr[0]), int(rows.indptr[-1])
-        seen, place = np.unique(rows.indices[first:last], return_inverse=True)
-        owner = np.repeat(np.arange(rows.count), np.diff(rows.indptr))
-        compact = csc_array((rows.values[first:last], (owner, place)), shape=(rows.count, seen.size))
-        phases = np.zeros((rows.count, self.n_frequencies))
-        step = max(1, _AT_ONCE // self.n_frequencies)
-        for start in range(0, seen.size, step):
-            phases += compact[:, start : start + step] @ self.frequencies(seen[start : start + step].astype(np.int64))
-        return phases
+def _compact(rows: Rows) -> tuple[Any, NDArray[np.int64]]:
+    """Return sparse rows with a column for each feature that occurs, and these features."""
+    from scipy.sparse import csc_array
+
+    first, last = int(rows.indptr[0]), int(rows.indptr[-1])
+    seen, place = np.unique(rows.indices[first:last], return_inverse=True)
+    owner = np.repeat(np.arange(rows.count), np.diff(rows.indptr))
+    compact = csc_array((rows.values[first:last], (owner, place)), shape=(rows.count, seen.size))
+    return compact, seen.astype(np.int64)

@@ -28,9 +28,9 @@ from onsketch.jit.vectors import dot, within
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.sketched.epochs import bring_up_to_date, catch_up_if_due, close_epoch, is_due
 from onsketch.learners.sketched.forgetting import write_fade
-from onsketch.learners.sketched.implicit import implicit_gradient
+from onsketch.learners.sketched.implicit import implicit_gradient, leverage_of
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
-from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, measure, metric, prepare, write
+from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, measure, prepare, write
 from onsketch.learners.sketched.passes import gather, newest
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 from onsketch.learners.stages import slope_and_scale
@@ -60,18 +60,13 @@ def margin_of(sketch, p):
 @inner
 def project(sketch, setup, p, square, margin, bound, q):
     """Move a so that |w·x| ≤ bound (clip.py); returns what to add to the head along x."""
-    scale = metric(setup, sketch, p, square, q)
-    length = scale * square
-    least = CUTOFF * length
-    for i in range(sketch.counts[COUNT.rows]):
-        length += q[i] * p[COLUMN.sketch + i]
-    length = max(length, least)
-    if length <= 0.0:
+    flat, leverage = leverage_of(setup, sketch, p, square, q)
+    if leverage <= 0.0:
         return 0.0
-    gamma = shortest_move(margin, bound, length)
+    gamma = shortest_move(margin, bound, leverage)
     for i in range(sketch.counts[COUNT.rows]):
         sketch.lines[LINE.a, i] -= gamma * q[i]
-    return -gamma * scale
+    return -gamma * flat
 
 
 @inlined

@@ -30,19 +30,19 @@ from onsketch.learners.stages import row_scale, slope_and_scale
 
 @inner
 def leverage_of(setup, sketch, p, square, q):
-    """x·P x for the row gathered in p."""
-    whole = metric(setup, sketch, p, square, q) * square
-    length = whole
+    """Return c of ``P x = c·x + Sᵀq`` for the row gathered in p, and the leverage x·P x; fills q."""
+    flat = metric(setup, sketch, p, square, q)
+    leverage = flat * square
     for i in range(sketch.counts[COUNT.rows]):
-        length += q[i] * p[COLUMN.sketch + i]
-    return max(length, CUTOFF * whole)
+        leverage += q[i] * p[COLUMN.sketch + i]
+    return flat, max(leverage, CUTOFF * flat * square)
 
 
 @inner
 def implicit_gradient(setup, sketch, p, square, margin, label, weight, t, q):
     """G and ρ of an implicit step from this margin."""
     fade = sketch.numbers[NUMBER.fade]
-    leverage = leverage_of(setup, sketch, p, square, q)
+    _, leverage = leverage_of(setup, sketch, p, square, q)
     if setup.geometry != NEWTON:
         _, rho = slope_and_scale(setup, margin, label, weight, t)
         if abs(rho) > 0.0:

@@ -19,7 +19,6 @@ from onsketch.core.draws import ROUND, fill_gaussian
 from onsketch.core.geometry import NEWTON
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
-from onsketch.learners.clip import limited_step
 from onsketch.learners.merging import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
@@ -31,6 +30,7 @@ from onsketch.learners.sketched.small_gram import (
     measure_rows,
     metric,
     precondition,
+    step_along,
 )
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
@@ -165,14 +165,8 @@ def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, follow
             q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
     else:
         flat = precondition(setup, sketch, p, COLUMN.sketch, q)
-    lever = flat * square
-    if setup.reach < math.inf:
-        for i in range(n):
-            lever += q[i] * p[COLUMN.sketch + i]
-    step = limited_step(setup, margin, g, lever)
-    change[COLUMN.head] -= along * rho + step * flat
-    for i in range(n):
-        sketch.lines[LINE.a, i] -= step * q[i]
+    change[COLUMN.head] -= along * rho
+    step_along(setup, sketch, p, square, g, margin, flat, q, change)
 
 
 @inlined

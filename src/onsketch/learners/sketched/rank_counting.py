@@ -32,6 +32,7 @@ from onsketch.learners.sketched.epochs import fold_coefficients, turn_line
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
+from onsketch.learners.sketched.small_gram import step_along
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
 if TYPE_CHECKING:
@@ -323,11 +324,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         return _absorb_dual(setup, sketch, p, square, rho, g, energy, change)
     if energy == 0.0:  # not a row to count, but still a gradient to follow
         flat = _metric(setup, sketch, p, square, q)
-        along = dot(q, 0, p, COLUMN.sketch, (sketch.counts[COUNT.rows] + 3) // 4 * 4)
-        step = limited_step(setup, margin, g, flat * square + along)
-        change[COLUMN.head] -= step * flat
-        for i in range(sketch.counts[COUNT.rows]):
-            sketch.lines[LINE.a, i] -= step * q[i]
+        step_along(setup, sketch, p, square, g, margin, flat, q, change)
         return VERDICT.absorbed
     # Take ρ·x into L and M. It is Vᵀv then, all of it in the span, so that the head need not move.
     _grow(setup, sketch, p, square, rho, change, v)

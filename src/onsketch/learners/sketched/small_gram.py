@@ -17,6 +17,7 @@ from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
+from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
 
@@ -102,6 +103,19 @@ def precondition(setup, sketch, source, start, q):
     for e in range(n):
         _add_along(sketch, e, n, spectral_weight(setup, sketch.lines[LINE.values, e], ridge, escaped), source, start, q)
     return inverse_metric(setup, 0.0, ridge, escaped)
+
+
+@inlined
+def step_along(setup, sketch, p, square, g, margin, flat, q, change):
+    """Step along ``P x = flat·x + Sᵀq`` by the gradient g·x: changes a, and the head in ``change``."""
+    leverage = flat * square
+    if setup.reach < math.inf:
+        for i in range(sketch.counts[COUNT.rows]):
+            leverage += q[i] * p[COLUMN.sketch + i]
+    step = limited_step(setup, margin, g, leverage)
+    change[COLUMN.head] -= step * flat
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.lines[LINE.a, i] -= step * q[i]
 
 
 @inlined

@@ -102,7 +102,7 @@ class Learner(Locked, ABC):
     def learn_checked(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
+        """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have checked already."""
         count = rows.count
         # compiled loops rely on type and layout, and would read out of bounds
         labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)

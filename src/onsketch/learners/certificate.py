@@ -122,7 +122,7 @@ def _conditions(learner: Learner) -> tuple[str, ...]:
 
 
 def _broken(learner: Learner) -> tuple[str, ...]:
-    """Why the theorems do not speak of this learner."""
+    """Return the reasons why no theorem covers this learner."""
     o, kind = learner.options, learner.method.kind
     given = isinstance(o.clip, float)
     start = _first_ridge(learner)
@@ -156,7 +156,7 @@ def _steepest(o: Options, bound: float) -> float:
 
 
 def _schedule(learner: Learner) -> tuple[float, float]:
-    """Σ η_t over the rounds, and η_T."""
+    """Return Σ η_t over the rounds, and η_T."""
     T, name = learner.rounds, learner.options.curvature_schedule
     if name in (None, "none") or T == 0:
         return 0.0, 0.0

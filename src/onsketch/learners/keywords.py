@@ -1,7 +1,7 @@
 """The keyword arguments of learners and estimators, for editors and type checkers.
 
 Written by ``tools/keywords.py`` from the declaration in ``options.py``; do not edit it by hand. None leaves an option
-to the method, but for ``clip``, where it means no bound.
+to the method, except for ``clip``, where it means no bound.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merging learners that have seen different rows: the rules for weights, and the algebra of unpacked sketches.
 
-Two learners and their common base (a fresh learner, unless given) are unpacked over a common list of features. Sums
+Two learners and their common base (a new learner, unless given) are unpacked over a common list of features. Sums
 over rounds add up, with the base counted once (``less_base``). Weights follow one of two rules, with ``d_i = w_i −
 w_0`` the displacement of learner i from the base:
 

@@ -111,7 +111,7 @@ class SketchKind:
         return SketchedRows(self.name, width, options)
 
     def refusal(self, geometry: str) -> str | None:
-        """Why it does not go with this geometry, or None."""
+        """Return the reason why it does not go with this geometry, or None."""
         metric = geometry_of(geometry)
         if (self.name == "none") == metric.spectral:
             return 'sketch="none" and geometry="gradient" (plain gradient steps) go together.'

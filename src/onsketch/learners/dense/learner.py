@@ -236,7 +236,7 @@ class DenseLearner(Learner):
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
-        """Return the bytes of a fresh learner, and of one with the number of features in the file."""
+        """Return the bytes of a new learner, and of one with the number of features in the file."""
         width = (options.n_features or 0) + 1
         kept = min(width, MOST_FEATURES) if method.kind.instead else 2 * options.sketch_size + 1
         return 8 * 2 * kept * width

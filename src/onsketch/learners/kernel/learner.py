@@ -261,7 +261,7 @@ class KernelLearner(Learner):
         require(self._kernel.gamma is not None or not self._rounds, "its gamma is impossible", "gamma")
 
     def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """As for every learner, but not with a kernel of one's own, which no file can hold."""
+        """Write a model file, as every learner does. A user's own kernel function cannot be saved."""
         if not isinstance(self._kernel.function, str):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
         super().save(path, notes)

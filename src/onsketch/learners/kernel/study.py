@@ -30,7 +30,7 @@ class Study(NamedTuple):
 
 
 def study(learner: KernelLearner, X: Any, y: Any) -> Study:
-    """Let a fresh learner of the same method and options learn these rows, and compare with the offline solution.
+    """Let a new learner of the same method and options learn these rows, and compare with the offline solution.
 
     The opponent has the least ``Σ ℓ(f(x)) + α|f|²``, α being the learner's ridge (1 where it has none): kernel ridge
     regression for the squared loss; for logistic and squared hinge the same with their loss. It is clipped as the

@@ -59,7 +59,7 @@ class ManyClasses(Locked, ABC):
 
     @abstractmethod
     def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
-        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have checked already."""
 
     @abstractmethod
     def predict(self, X: Any) -> Floats:

@@ -113,7 +113,7 @@ class OneVersusRest(ManyClasses):
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
 
     def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
-        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have checked already."""
         everyone = [*self.learners, *([] if self.unmet is None else [self.unmet])]
         self._undo.begin(everyone)
         block = rows, labels, weights
@@ -156,8 +156,8 @@ class OneVersusRest(ManyClasses):
 
         Args:
             other: a learner of the same method and options.
-            codes: the code here of each class of the other; left out, the classes have the same codes. A class that one
-                of them has not met is what its learner for such classes says (``open_ended``).
+            codes: the code here of each class of the other; left out, the classes have the same codes. For a class
+                that one of them has not met, its learner of unmet classes takes part (``open_ended``).
         """
         if not isinstance(other, OneVersusRest) or (other.unmet is None) != (self.unmet is None):
             raise OptionError("merge: the other must be one-vs-rest, and as open_ended as this one.")

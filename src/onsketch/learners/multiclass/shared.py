@@ -146,7 +146,7 @@ class SharedSketch(ManyClasses):
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
 
     def learn_checked(self, rows: Rows, labels: NDArray[Any], weights: Floats) -> Floats:
-        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have checked already."""
         refuse_endless(self.rounds, rows.count)
         width = self.n_features
         self._widen(rows.n_features)

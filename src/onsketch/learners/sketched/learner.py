@@ -168,6 +168,6 @@ class SketchedLearner(SparseLearner):
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
-        """Bytes that a fresh one takes."""
+        """Return the bytes of a new learner."""
         logged = 224 if options.sketch_size and method.kind.packed_form().logs else 0
         return 8 * options.sketch_size**2 * (logged + 64)

@@ -170,7 +170,7 @@ def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
 def install(
     learner: SketchedLearner, union: FeatureMap, rows: Array, head: Array, total: Array, diagonal: Any = 0.0
 ) -> None:
-    """Give a learner a fresh table with these rows; everything small has been set already."""
+    """Give a learner a new table with these rows; its small arrays are set already."""
     old = learner._table
     kept = old.running.shape[1]
     table = new_table(old.rows.shape[1] - COLUMN.sketch, kept, old.rows.dtype)

@@ -193,7 +193,7 @@ class State(_Arrays):
             self.squares[SQUARE.inverse, :n, :n] = (vectors / shares) @ vectors.T
 
     def check_sketch(self, fresh: Self, setup: Setup) -> None:
-        """Refuse what no rows can have led to, filled from a file: loops check no bounds, and would believe it."""
+        """Raise ModelFileError for a state that no stream leads to: compiled loops check no bounds."""
         rows, closed, column, rank = (int(count) for count in self.counts)
         where, capacity = "sketch.counts", setup.capacity
         if fresh.counts[COUNT.column] < 0:  # all its rows are there from the start

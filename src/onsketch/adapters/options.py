@@ -157,7 +157,7 @@ def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedS
 def shares_a_sketch(method: str) -> bool:
     """Return True if several targets can be learned by this method, with one sketch."""
     found = METHODS.get(SHARED_METHOD if method == "auto" else method)
-    return found is not None and found.shrinking and found.steps
+    return found is not None and found.kind.shrinks and found.steps
 
 
 def _multiclass_option(method: str, multiclass: str, options: Mapping[str, Any]) -> str:

@@ -73,11 +73,6 @@ class Method:
         return self.moves.family == "kernel"
 
     @property
-    def samples_rows(self) -> bool:
-        """True for methods that sample rows by their leverage."""
-        return self.moves.samples
-
-    @property
     def newton(self) -> bool:
         """True for Newton steps whose curvature is set by options."""
         return self.metric is not None and self.metric.newton and (self.steps or self.kernel)
@@ -91,11 +86,6 @@ class Method:
     def square(self) -> bool:
         """True if its summary needs d×d memory, or random maps of d coordinates."""
         return self.kind.form == "square"
-
-    @property
-    def shrinking(self) -> bool:
-        """True if its sketch belongs to the frequent-directions family."""
-        return self.kind.shrinks
 
     @property
     def composite(self) -> bool:

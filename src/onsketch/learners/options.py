@@ -150,7 +150,7 @@ class Options:
         True,
         flag,
         "Fast frequent directions, with 2m rows between shrinks.",
-        lambda m: m.steps and m.shrinking,
+        lambda m: m.steps and m.kind.shrinks,
         shown="True; False for AdaGrad geometry",
     )
     diagonal: bool = _option(
@@ -210,7 +210,7 @@ class Options:
         Either("auto", Number(0.0, 1.0, above=True)),
         "λ: weight of the past, multiplied from row to row; below 1 the learner follows drift; auto accepts auto.",
         lambda m: (
-            m.mixture or (m.steps and m.geometry != "gradient" and (not m.sketched or (m.newton and m.shrinking)))
+            m.mixture or (m.steps and m.geometry != "gradient" and (not m.sketched or (m.newton and m.kind.shrinks)))
         ),
         shown="1: all of it",
     )
@@ -233,20 +233,20 @@ class Options:
     degree: int = _option(3, Whole(1, 100), "Of the polynomial kernel (γ x·y + coef0)^degree.", lambda m: m.kernel)
     coef0: float = _option(1.0, Number(), "Constant of that kernel.", lambda m: m.kernel)
     accuracy: float = _option(
-        0.5, Number(0.0, _BELOW_ONE, above=True), "ε of KORS, the dictionary's sampling.", lambda m: m.samples_rows
+        0.5, Number(0.0, _BELOW_ONE, above=True), "ε of KORS, the dictionary's sampling.", lambda m: m.moves.samples
     )
     budget: float | None = _option(
         None,
         Number(above=True),
         "β of KORS: rows are kept with probability β·leverage.",
-        lambda m: m.samples_rows,
+        lambda m: m.moves.samples,
         shown="a practical 1; theory asks for more",
     )
     floor: float = _option(
         0.0,
         Number(0.0, 1.0),
         "Least probability with which a row is kept: γ of Sketched-KONS.",
-        lambda m: m.samples_rows,
+        lambda m: m.moves.samples,
     )
     max_points: int | None = _option(
         None,

@@ -65,10 +65,6 @@ class Metric(NamedTuple):
         length = float(x @ direction)
         return u - shortest_move(margin, bound, length) * direction if length > 0.0 else u
 
-    def is_finite(self) -> bool:
-        """Return True if nothing overflowed."""
-        return bool(np.isfinite(self.inside).all() and np.isfinite(self.directions).all())
-
 
 def from_spectrum(
     geometry: str, directions: Array, energy: Array, ridge: float, escaped: float, outside: float | None

@@ -116,7 +116,8 @@ class SpectralRounds(Engine):
         except np.linalg.LinAlgError:
             return None
         # 5 Check: the weights have not been written.
-        if not (_largest(u) <= self.limit and _largest(g) <= self.limit and metric.is_finite()):
+        fits = _largest(u) <= self.limit and _largest(g) <= self.limit
+        if not (fits and np.isfinite(metric.inside).all() and np.isfinite(metric.directions).all()):
             return None
         # 6 Write the summary and the iterate, and 7 count the round.
         self.summary, self._metric = summary, None if summary.settle() else metric

@@ -61,7 +61,7 @@ class KernelNewton(KernelLearner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        exact = not method.samples_rows or options.floor >= 1.0
+        exact = not method.moves.samples or options.floor >= 1.0
         self._sampler = (
             None
             if exact

@@ -55,7 +55,7 @@ class ProjectedNewton(KernelLearner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        floor = options.floor if method.samples_rows else 1.0
+        floor = options.floor if method.moves.samples else 1.0
         self._sampler = LeverageSampler(self._setup.ridge, options.accuracy, options.budget, floor, self._trusted)
         self._basis = np.zeros(0, dtype=np.int64)
         self._root = GrowingFactor()
@@ -84,7 +84,7 @@ class ProjectedNewton(KernelLearner):
         candidate = self._sampler.weigh(now.values, now.own)
         inside, residual = self._embedded(now.values, now.own)
         full = self.options.max_points is not None and self._kept.count >= self.options.max_points
-        full |= residual == 0.0 and not self.method.samples_rows  # no weights of sampled rows to add to
+        full |= residual == 0.0 and not self.method.moves.samples  # no weights of sampled rows to add to
         enters = not full and draws.uniform(self._setup.seed, draws.DICTIONARY, t, 0) < candidate.probability
         grows = enters and residual > 0.0
         before = self._newton, self._iterate

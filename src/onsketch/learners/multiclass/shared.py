@@ -275,7 +275,7 @@ class SharedSketch(ManyClasses):
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
     """The method and its options, or the reason why they do not go with one sketch for all classes."""
-    can = sorted(m.name for m in METHODS.values() if m.shrinking and m.steps)
+    can = sorted(m.name for m in METHODS.values() if m.kind.shrinks and m.steps)
     if name not in can:
         raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {', '.join(can)}.")
     method = METHODS[name]

@@ -166,7 +166,7 @@ def test_orthogonal_steps_are_those_of_a_cpu(together, monkeypatch):
         steps(Sketchy(params, lr=0.01, refresh_every=1, direction="orthogonal"), params, gradients)
         made.append([p.detach().cpu().float() - w for p, w in zip(params, before, strict=True)])
     for moved, ours, exact in zip(*made, strict=True):
-        torch.testing.assert_close(exact, moved, rtol=1e-3, atol=1e-4)
+        assert (exact - moved).norm() < 0.01 * moved.norm()
         assert (ours - moved).norm() < 0.1 * moved.norm()
 
 

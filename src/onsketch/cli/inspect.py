@@ -9,7 +9,7 @@ import click
 
 from onsketch.cli.console import errors_in_one_line, out, print_rows
 from onsketch.cli.declaring import FILE, FOLDER, command, option, refuse
-from onsketch.cli.outputs import check_outputs, write_json
+from onsketch.cli.outputs import check_outputs, write_json, write_page
 from onsketch.core.errors import OptionError
 
 _BARS = 40
@@ -193,27 +193,10 @@ def _show_growth(console: Any, learner: Any, found: Any, model: Path, report: Pa
         values = [history[name][k] for name in names] + ([] if found is None else [found.regret[t - 1]])
         console.print(f"{t:>10,} " + " ".join(f"{value:>16.6g}" for value in values), soft_wrap=True)
     if report is not None:
-        _write_report(report, model, learner, found)
-        console.print(f"\nReport written to {report}", soft_wrap=True)
+        from onsketch.report.kernels import kernel_page
 
-
-def _write_report(path: Path, model: Path, learner: Any, found: Any) -> None:
-    from onsketch.report.kernels import growth_chart, regret_chart
-    from onsketch.report.page import Page
-
-    page = Page(f"{learner.method.name}: {model.name}")
-    page.text(f"{learner.method}.")
-    page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in learner.diagnostics().items()])
-    page.heading("Growth of the dictionary")
-    page.chart(growth_chart(learner), "growth of the dictionary")
-    if found is not None:
-        page.heading(f"Regret on {len(found.regret):,} rows")
-        page.chart(regret_chart(found), "regret against the best function in hindsight")
-        page.note(
-            f"Against the best function of the same kernel, solved offline. Effective dimension of these rows "
-            f"{found.effective_dimension:.4g}, online {found.online_effective_dimension:.4g}."
-        )
-    path.write_text(page.html(), encoding="utf-8")
+        console.print()
+        write_page(console, report, kernel_page(model.name, learner, found))
 
 
 def print_spectrum(console: Any, thing: Any, most: int = _BARS) -> None:

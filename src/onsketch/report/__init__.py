@@ -1,1 +1,1 @@
-"""Plots and self-contained pages; needs the extra ``plot``."""
+"""Charts and self-contained pages."""

@@ -1,9 +1,10 @@
-"""Pictures of kernel learners: how the dictionary grew, and the regret."""
+"""Page of a kernel learner: how its dictionary grew, and its regret."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from onsketch.report.page import Page
 from onsketch.report.plots import Curve, curves
 
 _SHOWN = {
@@ -13,30 +14,31 @@ _SHOWN = {
 }
 
 
-def growth_chart(learner: Any) -> str:
-    """Dictionary size and online effective dimension against rounds, as an SVG element."""
-    return curves(growth_lines(learner), "rounds", "rows", log_x=True)
-
-
-def growth_lines(learner: Any) -> list[Curve]:
-    """Return the curves of a learner's ``history``; rows kept only where their number differs from the dictionary's."""
-    history = learner.history()
-    rounds = history["rounds"].tolist()
-    lines = []
-    for name, label in _SHOWN.items():
-        same = (
-            name == "rows_kept" and history[name].tolist() == history.get("dictionary_size", history["rounds"]).tolist()
+def kernel_page(title: str, learner: Any, found: Any = None) -> str:
+    """Return the page as HTML; ``found`` is the study of the learner on some rows, if there is one."""
+    page = Page(f"{learner.method.name}: {title}").text(f"{learner.method}.")
+    page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in learner.diagnostics().items()])
+    page.heading("Growth of the dictionary").chart(growth_chart(learner), "growth of the dictionary")
+    if found is not None:
+        at = regret_points(len(found.regret))
+        line = Curve(found.learner.method.name, at, [float(found.regret[t - 1]) for t in at])
+        page.heading(f"Regret on {len(found.regret):,} rows")
+        page.chart(curves([line], "rounds", "regret", log_x=True), "regret against the best function in hindsight")
+        page.note(
+            f"Against the best function of the same kernel, solved offline. Effective dimension of these rows "
+            f"{found.effective_dimension:.4g}, online {found.online_effective_dimension:.4g}."
         )
-        if name in history and not same:
-            lines.append(Curve(label, rounds, history[name].tolist()))
-    return lines
+    return page.html()
 
 
-def regret_chart(found: Any) -> str:
-    """Regret against the best function in hindsight, round by round, as an SVG element."""
-    at = regret_points(len(found.regret))
-    name = found.learner.method.name
-    return curves([Curve(name, at, [float(found.regret[t - 1]) for t in at])], "rounds", "regret", log_x=True)
+def growth_chart(learner: Any) -> str:
+    """Draw a learner's ``history``; rows kept only where their number differs from the dictionary's."""
+    history = {name: values.tolist() for name, values in learner.history().items()}
+    rounds = history["rounds"]
+    if history.get("rows_kept") == history.get("dictionary_size", rounds):
+        history.pop("rows_kept", None)
+    lines = [Curve(label, rounds, history[name]) for name, label in _SHOWN.items() if name in history]
+    return curves(lines, "rounds", "rows", log_x=True)
 
 
 def regret_points(rounds: int, per_doubling: int = 8) -> list[int]:

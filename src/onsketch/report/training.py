@@ -10,6 +10,7 @@ import numpy as np
 from onsketch.core.errors import OptionError
 from onsketch.jobs.models import described, grown, one_of
 from onsketch.jobs.weights import weights_of
+from onsketch.report.kernels import growth_chart
 from onsketch.report.page import Page, imprint
 from onsketch.report.plots import Curve, bars, curves, matrix, spectrum, steep
 
@@ -170,12 +171,7 @@ def _growth(page: Page, job: Training) -> None:
     """Add the growth of a kernel learner's dictionary."""
     if not hasattr(job.learner, "history") or not job.learner.rounds:
         return
-    history = job.learner.history()
-    page.heading("Growth of the dictionary")
-    rounds = history["rounds"].tolist()
-    size = next((name for name in history if "size" in name), "rounds")
-    lines = [Curve(size.replace("_", " "), rounds, history[size].tolist())]
-    page.chart(curves(lines, "rounds", "rows kept", log_x=True), "growth of the dictionary")
+    page.heading("Growth of the dictionary").chart(growth_chart(job.learner), "growth of the dictionary")
     facts = job.learner.diagnostics().items()
     page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in facts])
 

@@ -313,24 +313,21 @@ def _write(
     """The standings and their curves, for other programs; numbers that are not finite are null or left out."""
     import csv
 
-    def finite(value: float | None) -> float | None:
-        return value if value is not None and math.isfinite(value) else None
-
     if json_file is not None:
         best = parameters["best_fixed_loss"]
         learners = [
             {
                 "learner": standing.name,
                 "settings_tried": standing.tried,
-                "microseconds_per_example": finite(standing.microseconds),
+                "microseconds_per_example": standing.microseconds,
                 "streams": [
                     {
                         "stream": score.track,
-                        "loss": finite(score.loss),
-                        "error": finite(score.error),
-                        "regret": None if best is None else finite(score.total - best),
+                        "loss": score.loss,
+                        "error": score.error,
+                        "regret": None if best is None else score.total - best,
                         "setting": score.setting,
-                        "microseconds_per_example": finite(score.microseconds),
+                        "microseconds_per_example": score.microseconds,
                         "curve": [point._asdict() for point in score.curve],
                     }
                     for score in standing.scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -61,11 +62,19 @@ def write_page(console: Any, path: Path, page: str) -> None:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write figures for other programs; ``-`` is the standard output."""
+    """Write figures for other programs; ``-`` is the standard output. NaN and infinities, unknown to JSON, are null."""
     import json
 
-    text = json.dumps(document, indent=1) + "\n"
+    text = json.dumps(_finite(document), indent=1) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
     else:
         path.write_text(text, encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +145,7 @@ def confusion(judge: Judge | None) -> Iterator[str]:
 
 
 def document(tally: Progress, judge: Judge | None, **more: Any) -> dict[str, Any]:
-    """Return the summary as JSON data; unknown figures are null."""
+    """Return the summary as data for other programs."""
     found: dict[str, Any] = {"onsketch": onsketch.__version__, "rows": tally.rows, **more}
     found |= {"loss_name": tally.loss, "loss": tally.mean_loss, "error": tally.error}
     if judge is not None:
@@ -156,13 +155,4 @@ def document(tally: Progress, judge: Judge | None, **more: Any) -> dict[str, Any
             names, matrix = judge.confusion_matrix()
             found["confusion"] = {"classes": names, "weights": matrix}
             found["reliability"] = [list(point) for point in judge.reliability()]
-    return _finite(found)  # type: ignore[no-any-return]
-
-
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return found

@@ -15,6 +15,7 @@ import numpy as np
 
 import onsketch
 from onsketch.core.errors import UpdateError
+from onsketch.core.losses import loss_values
 from onsketch.experiments.design import Cell, Conditions, Result, Results, Row
 from onsketch.experiments.streams import Data, Sources
 
@@ -68,8 +69,7 @@ def measured(learner: Any, data: Data) -> Result:
             diverged = True
             break
         seconds.append(seconds[-1] + thread_time() - began)
-        each = loss_of(learner.loss, margins, y[start:stop])
-        losses.append(losses[-1] + float(each))
+        losses.append(losses[-1] + float(loss_values(learner.loss, margins, y[start:stop]).sum()))
         mistakes.append(mistakes[-1] + int(np.sum(margins * y[start:stop] <= 0.0)))
     outcome: dict[str, Any] = {
         "rows": edges[1 : len(losses)].tolist(),
@@ -81,13 +81,6 @@ def measured(learner: Any, data: Data) -> Result:
     if data.test_y is not None and not diverged:
         outcome["test_error"] = float(np.mean(learner.predict(data.test_X) * data.test_y <= 0.0))
     return outcome
-
-
-def loss_of(loss: str, margins: Any, y: Any) -> float:
-    """Return the sum of losses."""
-    from onsketch.core.losses import loss_values
-
-    return float(np.sum(loss_values(loss, margins, y)))
 
 
 def score(result: Result, metric: str) -> float:

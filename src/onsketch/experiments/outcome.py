@@ -38,7 +38,8 @@ class Outcome:
         with (folder / f"{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
             sheet = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
             sheet.writeheader()
-            sheet.writerows({name: _fast(row.get(name)) for name in names} for row in self.rows)
+            for row in self.rows:
+                sheet.writerow({k: f"{row[k]:.6g}" if isinstance(row.get(k), float) else row.get(k) for k in names})
         for chart in experiment.charts(self.rows):
             from onsketch.report.plots import standalone
 
@@ -128,10 +129,6 @@ def _plain(thing: Any) -> Any:
     if isinstance(thing, float):
         return float(f"{thing:.6g}") if math.isfinite(thing) else None
     return thing
-
-
-def _fast(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _shown(value: Any) -> str:

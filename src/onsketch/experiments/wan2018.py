@@ -54,12 +54,6 @@ def _close_to_full(rows: Sequence[Row]) -> Verdict:
     return Verdict(close, f"{max(ours) / full:.2f} times its regret: {words}", trend=max(ours) < min(others))
 
 
-def _faster(rows: Sequence[Row]) -> Verdict:
-    full = value(rows, "microseconds", learner="ada-full")
-    ours = [value(rows, "microseconds", learner=name) for name in OURS]
-    return Verdict(max(ours) < 0.5 * full, f"{full / ours[0]:.0f} and {full / ours[1]:.0f} times as fast a row")
-
-
 # Figure 2 ------------------------------------------------------------------------------------------------------------
 
 
@@ -100,7 +94,8 @@ EXPERIMENTS = (
             Claim("… which indicates our methods approximate Ada-full very well.", _close_to_full,
                   rule="at most a quarter more regret than Ada-full.",
                   why="the paper shows curves over 10,000 rows, on whose scale both are far below diagonal AdaGrad."),
-            Claim("Our two methods are obviously faster than Ada-full.", _faster),
+            Claim("Our two methods are obviously faster than Ada-full.",
+                  ahead("microseconds", OURS, ("ada-full",), slack=0.5), rule="less than half of its time a row."),
         ),
         _COLUMNS,
         notes=("Full-matrix AdaGrad costs O(d³) a round: its grid is thinned to the steps and ridges shown as tried.",

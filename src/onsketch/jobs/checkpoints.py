@@ -73,7 +73,6 @@ class Resumable:
         """Of the lines skipped, what was wrong with the first."""
         self.unusable = 0
         """Rows passed over for want of a label, or for their length."""
-        self._watched = False
         self.waiting = False
         """True while the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None

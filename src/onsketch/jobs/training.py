@@ -49,7 +49,7 @@ class Training(Resumable):
 
     def watch(self) -> None:
         """Draw the course and count the scales of features from here on, for a page; nothing learned depends on it."""
-        self._watched, self.scales, self.course, self.held_out_course = True, Scales(), Course(), Course()
+        self.scales, self.course, self.held_out_course = Scales(), Course(), Course()
 
     def start_from(self, learner: Any, task: Task, position: Any) -> None:
         """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
@@ -79,7 +79,12 @@ class Training(Resumable):
                     self._end_of_pass(blocks)
             if self.learner is None or (self._whole and self.rows == self.refused):
                 refuse_nothing(self.plan.sources, self.skipped)
-            self._check_positive()
+            if self._whole and self.task is not None and self.task.named is not None and self.positives == 0:
+                raise InputError(
+                    f"positive={self.task.named!r}: not one of the {self.rows - self.refused:,} rows has this label; "
+                    "is it spelt right?",
+                    positive=self.task.named,
+                )
         finally:
             self._gather_names()
             self._predictions.close()
@@ -119,14 +124,6 @@ class Training(Resumable):
         if self.stopped_early or self.finished_passes == self.plan.passes:
             self.learner = self._best[1]
 
-    def _check_positive(self) -> None:
-        if self._whole and self.task is not None and self.task.named is not None and self.positives == 0:
-            known = self.rows - self.refused
-            raise InputError(
-                f"positive={self.task.named!r}: not one of the {known:,} rows has this label; is it spelt right?",
-                positive=self.task.named,
-            )
-
     def _learn(self, block: Block) -> list[Record]:
         kept = labelled_rows(block, self._skipping)
         words_met = self._blocks.classes if self._blocks is not None else None
@@ -142,33 +139,36 @@ class Training(Resumable):
         self.unusable += kept.passed_over
         if self.scales is not None:
             self.scales.add(kept.rows)
-        if self.plan.holdout:
+        if self.held_out is not None:
             X = kept.X
             learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0
             some, taken_some, records = self._absorb(X[learned], y[learned], _chosen(weights, learned))
-            rest = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
+            aside = ~learned
+            self._make_room(y[aside])
+            rest: Array = self.learner.predict(X[aside])
+            self._count(self.held_out, self.held_out_judge, X[aside], y[aside], rest, _chosen(weights, aside))
             taken = np.ones(len(y), dtype=bool)
             taken[learned] = taken_some
-            predictions = _joined([(learned, some), (~learned, rest)], len(y), self._class_count)
+            predictions = _joined([(learned, some), (aside, rest)], len(y), self._class_count)
         else:
             predictions, taken, records = self._absorb(kept.rows, y, weights)
         if self.task.signs:
             self.positives += int(np.count_nonzero(y[taken] > 0.0))
         if self._predictions.wanted:
             tags = kept.tags if taken.all() else kept.tags and list(compress(kept.tags, taken))
-            self._predictions.write(words(answers(predictions[taken], self.task, self.loss, self._answer), tags))
+            kind = self._kind or default_kind(self.task)
+            self._predictions.write(words(answers(predictions[taken], self.task, self.loss, kind), tags))
         return records
-
-    @property
-    def _answer(self) -> str:
-        """The kind of answer that predictions are."""
-        assert self.task is not None
-        return self._kind or default_kind(self.task)
 
     @property
     def _class_count(self) -> int | None:
         """The number of classes that the learner has; None where there are only margins."""
         return self.learner.n_classes if self.task is not None and self.task.many else None
+
+    @property
+    def _shared(self) -> bool:
+        """True if the weights of experts are to be shown on a page."""
+        return self.course is not None and hasattr(self.learner, "shares")
 
     @property
     def _skipping(self) -> bool:
@@ -185,13 +185,6 @@ class Training(Resumable):
         self.progress, self.judge = Progress(self.loss, counted), Judge(self.task, self.loss)
         if self.plan.holdout:
             self.held_out, self.held_out_judge = Progress(self.loss, counted), Judge(self.task, self.loss)
-
-    def _hold_out(self, X: Any, y: Array, weights: Array | None) -> Array:
-        assert self.held_out is not None
-        self._make_room(y)
-        predictions: Array = self.learner.predict(X)
-        self._count(self.held_out, self.held_out_judge, X, y, predictions, weights)
-        return predictions
 
     def _count(
         self, tally: Progress, judge: Judge | None, X: Any, y: Array, predictions: Array, weights: Array | None
@@ -216,7 +209,7 @@ class Training(Resumable):
     def _next_part(self, y: Array, start: int) -> int:
         """Return the end of the rows to learn next: before a new class, or at a row at which a page is updated."""
         stop = len(y)
-        if self._watched and hasattr(self.learner, "shares"):  # cuts do not change the results
+        if self._shared:  # cuts do not change the results
             stop = min(stop, start + max(32, self.rows // 50))
         if self.task is None or not self.task.many or start == len(y):
             return stop
@@ -254,7 +247,7 @@ class Training(Resumable):
             parts.append((done, margins))
             records += self._count(self.progress, self.judge, part, y[done], margins, _chosen(weights, done))
             start = stop if stop == goal else stop + 1
-            if self._watched and hasattr(self.learner, "shares"):
+            if self._shared:
                 self.shares.append((self.progress.rows, self.learner.shares))
         return _joined(parts, len(y), self._class_count), taken, records
 

@@ -249,13 +249,28 @@ def test_a_third_label_after_rows_of_two(general, method, third):
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize("method", ["adagrad", "auto"])
+def test_a_refused_row_of_two_labels_is_not_learned_again_at_a_third(method):
+    said = []
+    for refused in (False, True):
+        model = OnlineClassifier(method)
+        for i, x in enumerate(texts(100)):
+            model.learn_one(x, i % 2)
+            if refused and i % 10 == 0:
+                with pytest.raises(ValueError, match="longer|beyond|within"):
+                    model.learn_one({**x, "large": 1e300}, 1)
+        model.learn_one(texts(1)[0], 2)
+        said.append([model.predict_proba_one(x) for x in texts(50, seed=5)])
+    assert said[0] == said[1]
+
+
 def test_rows_of_labels_0_and_1_are_stored_up_to_a_limit(monkeypatch):
     monkeypatch.setattr(classifier, "_ROOM", 3000)
     model = OnlineClassifier("adagrad")
     for i, x in enumerate(texts(200)):
         model.learn_one(x, i % 2)
         if i == 40:
-            assert any(len(block) == 2 for block in model._first_rows)
+            assert any(len(block) == 2 for block in model._first_rows.values())
     assert model._first_rows is None
     with pytest.warns(UserWarning, match="starts again"):
         model.learn_one(texts(1)[0], 2)

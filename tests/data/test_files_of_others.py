@@ -365,3 +365,42 @@ def test_the_scale_of_a_namespace_counts_for_numbers_only() -> None:
     with stream(io.BytesIO(b"+1 |emotion:3 happiness:true joy:2 plain\n"), "vw") as blocks:
         (block,) = blocks
     assert block.rows.data.tolist() == [1.0, 6.0, 3.0]  # as vw --audit says
+
+
+def test_columns_and_options_that_are_misspelt_get_a_suggestion(tmp_path: Path) -> None:
+    table = b"y,age,job\n" + b"".join(b"%d,%d,cook\n" % (k % 2, k) for k in range(30))
+    for option, near in (("label", "'y'"), ("ignore", "'age'"), ("categorical", "'job'"), ("columns", "'job'")):
+        misspelt = {"label": "Y", "ignore": "agee", "categorical": "jobs", "columns": "Job"}[option]
+        with pytest.raises(InputError, match=rf"{option}='{misspelt}'.*Did you mean {near}\?") as found:
+            list(stream(io.BytesIO(table), "csv", **{"label": "y", option: misspelt}))
+        assert option in found.value.options
+    with pytest.raises(InputError, match="Name one column each time"):
+        list(stream(io.BytesIO(table), "csv", label="y", ignore="age,job"))
+    with pytest.raises(OptionError, match=r"label=\.\.\. does not concern vw files"):
+        stream(io.BytesIO(b"1 | a\n"), "vw", label="y")
+    with stream(io.BytesIO(table), "csv", label="y", everyday=True) as blocks:
+        list(blocks)
+        schema = blocks.schema
+    with stream(io.BytesIO(table.replace(b"age", b"Age")), "csv", everyday=True, schema=schema) as blocks:
+        list(blocks)
+        assert "no column 'age': it counts as missing in every row. Did you mean 'Age'?" in blocks.notes[0]
+
+
+def test_columns_that_are_encrypted_are_named() -> None:
+    keys = pytest.importorskip("pyarrow.parquet.encryption")
+
+    class Kms(keys.KmsClient):
+        def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
+            return key_bytes.hex().encode()
+
+        def unwrap_key(self, wrapped_key: bytes, master_key_identifier: str) -> bytes:
+            return bytes.fromhex(wrapped_key.decode())
+
+    how = keys.EncryptionConfiguration("footer", column_keys={"column": ["a"]}, plaintext_footer=True)
+    properties = keys.CryptoFactory(lambda _: Kms()).file_encryption_properties(keys.KmsConnectionConfig(), how)
+    sink = io.BytesIO()
+    table = pa.table({"y": [1.0, 0.0], "a": [1.0, 2.0]})
+    with pq.ParquetWriter(sink, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(ReadError, match=r"column 'a' is encrypted, which cannot be read; write it without encryption"):
+        rows_of(sink.getvalue(), label="y")

@@ -165,6 +165,23 @@ def records(data: bytes, delimiter: bytes = b","):
     return found
 
 
+def amount(field: bytes) -> float | None:
+    """A number in a table: also with a currency sign, a per cent sign or commas between thousands."""
+    sign = "[$£¥€₹]"
+    digits = r"(?P<whole>\d{1,3}(?:,\d{3})+|\d*)(?P<fraction>(?:\.\d*)?)(?P<power>(?:[eE][-+]?\d+)?)"
+    text = field.decode("utf-8", "replace")
+    found = re.fullmatch(rf"([-+]?)\s*({sign}?)\s*([-+]?){digits}\s*(%|{sign}?)", text, re.ASCII)
+    plain = number(field)
+    if plain is not None or found is None or not re.search(r"\d", found["whole"] + found["fraction"]):
+        return plain
+    first, before, second, *_, after = found.groups()
+    blank = re.match(r"[-+]?\s", text) or re.match(rf"[-+]?{sign}\s*[-+]\s", text)
+    if blank or (first and second) or (second and not before) or (before and after not in ("", "%")):
+        return None
+    whole = found["whole"].replace(",", "")
+    return number(f"{first or second}{whole}{found['fraction']}{found['power']}".encode())
+
+
 def dense_csv(line: bytes, count: int, zero: bool, delimiter: bytes = b","):
     """(label, [values]) of a line whose first column is the label and whose others are numbers."""
     if not line.strip(b" \r" if delimiter == b"\t" else b" \r\t"):
@@ -172,8 +189,8 @@ def dense_csv(line: bytes, count: int, zero: bool, delimiter: bytes = b","):
     parts = fields(line, delimiter)
     if parts == BAD or len(parts) != count:
         return BAD
-    values = [0.0 if zero and part in MISSING else number(part) for part in parts[1:]]
-    label = None if parts[0] in MISSING else number(parts[0])
+    values = [0.0 if zero and part in MISSING else amount(part) for part in parts[1:]]
+    label = None if parts[0] in MISSING else amount(parts[0])
     return BAD if label is None or None in values else (label, values)
 
 
@@ -184,12 +201,12 @@ def mixed_csv(line: bytes, names: list[bytes], bits: int = 18):
     parts = fields(line)
     if parts == BAD or len(parts) != len(names):
         return BAD
-    label = None if parts[0] in MISSING else number(parts[0])
+    label = None if parts[0] in MISSING else amount(parts[0])
     entries = []
     if parts[1] not in MISSING:
         entries.append((name_hash(names[1] + b"=" + parts[1], 0) % 2**bits, 1.0))
     for name, part in zip(names[2:], parts[2:], strict=True):
-        value = 0.0 if part in MISSING else number(part)
+        value = 0.0 if part in MISSING else amount(part)
         if value is None:
             return BAD
         if value != 0.0:

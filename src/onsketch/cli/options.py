@@ -153,7 +153,9 @@ def learning(without: tuple[str, ...] = ()) -> tuple[Option, ...]:
 @cache
 def switches() -> dict[str, tuple[str, str]]:
     """Return the spelling of every shared option, and of a flag's opposite, empty if it has none."""
-    found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")} | {"method": ("-l", "")}
+    found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind", "columns")} | {
+        "method": ("-l", "")
+    }
     for one in (*_learning(), *_READING):
         found[one.name or ""] = one.opts[0], next(iter(one.secondary_opts), "")
     return found

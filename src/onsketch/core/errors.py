@@ -134,7 +134,9 @@ def suggestion(name: object, known: Iterable[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Which of the names known was probably meant."""
+    """Return the known name that was probably meant: one in another case, or else a similar one."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name, known, 1, cutoff)), None)
+    known = list(known)
+    same = [one for one in known if one.casefold() == name.casefold()]
+    return next(iter(same or get_close_matches(name, known, 1, cutoff)), None)

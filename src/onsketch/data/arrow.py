@@ -259,7 +259,7 @@ def can_be_learned(kind: Any) -> bool:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     known = (
         types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null, types.is_list,
-        types.is_large_list, types.is_timestamp, types.is_date, is_words,
+        types.is_large_list, types.is_fixed_size_list, types.is_timestamp, types.is_date, is_words,
     )  # fmt: skip
     return any(holds(kind) for holds in known)
 

@@ -426,7 +426,8 @@ def place_of(path: str, names: Sequence[str], column: Column, option: str) -> in
             return found[0]
         if _is_place(column):
             return place_of(path, names, int(column), option)
-        hint = suggestion(column, names)
+        several = "," in column and all(part.strip() in names for part in column.split(","))
+        hint = " Name one column each time." if several else suggestion(column, names)
         raise InputError(
             f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {some(names)}.",
             **{option: column},

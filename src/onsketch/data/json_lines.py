@@ -90,6 +90,7 @@ class JSONLines(NamedValues, TextFormat):
         self._unseen = dict.fromkeys([*(field.name for field in features), *self.pairs.named()])
         self._strange = dict[str, None]()
         self.make_encoder()
+        self._label = next((field.name for field in self.schema.of("label")), "label")
         self.width = self.encoder.width
         return 0
 
@@ -155,7 +156,10 @@ class JSONLines(NamedValues, TextFormat):
         parts = example(row, **self.marks)
         if self._unmet:
             self._unmet = {option: name for option, name in self._unmet.items() if name not in row}
-        label = self.read.one(parts.label)
+        try:
+            label = self.read.one(parts.label)
+        except InputError as error:
+            raise CellError(self._label, str(error)) from None
         try:
             weight = 1.0 if parts.weight is None else float(parts.weight)
         except (TypeError, ValueError, OverflowError):

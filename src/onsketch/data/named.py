@@ -10,7 +10,7 @@ from onsketch.data.columns import Roles, refuse_changed, with_label
 from onsketch.data.cursor import NAMED
 from onsketch.rows.encoder import Encoder
 from onsketch.rows.interactions import Interactions
-from onsketch.rows.labels import NO_LABEL, Labels
+from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
 from onsketch.rows.schema import Columns, Schema, fitted, without_label
 
@@ -78,7 +78,7 @@ class NamedValues:
             what.append(f"categorical={column!r} takes its words for categories")
         if reason.startswith("expected a "):
             what.append("na_values=... names words for missing values")
-        if what or reason == NO_LABEL:
-            what.append("on_error='skip' leaves out such rows")
-        where = f"column {column!r}: " if column else ""
-        return f"{where}{reason}{'; ' if what else ''}{', '.join(what)}", options
+        if not column:
+            return reason, options
+        what.append("on_error='skip' leaves out such rows")
+        return f"column {column!r}: {reason}; {', '.join(what)}", options

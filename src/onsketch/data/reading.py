@@ -205,7 +205,8 @@ class Stream:
         options, rows = self._options, self._limits.rows
         for name, formats in _CONCERNS.items():
             if self.format not in formats and options[name] != _DEFAULTS[name]:
-                raise OptionError(f"{name} does not concern {self.format} files (it concerns {', '.join(formats)}).")
+                reason = f"{name}=... does not concern {self.format} files (it concerns {', '.join(formats)})."
+                raise OptionError(reason, **{name: ...})
         bits, zero_based = options["bits"], options["zero_based"]
         hashed = DEFAULT_BITS if bits is None else bits
         column_mask(hashed)

@@ -52,9 +52,18 @@ def by_content(name: str, head: bytes) -> str:
         return "vw"
     if any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):
         return "csv"
+    if len(lines) > 1 and len({len(line.split()) for line in lines}) == 1 < len(lines[0].split()):
+        raise blanks_between(name)
     raise InputError(
-        f"{name}: cannot detect the format from its first lines; give format= one of {', '.join(FORMATS)}."
+        f"{name}: cannot detect the format from its first lines; name it by format=...: {', '.join(FORMATS)}.",
+        format=...,
     )
+
+
+def blanks_between(name: str) -> InputError:
+    """Return the error for a table whose columns are separated by blanks."""
+    reason = "its columns seem to be separated by blanks; turn these into commas: tr -s ' ' ',' <FILE >FILE.csv"
+    return InputError(f"{name}: {reason}")
 
 
 def sniff(

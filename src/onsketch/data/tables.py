@@ -16,6 +16,7 @@ from onsketch.data.cursor import FEW_FIELDS, MANY_FIELDS, OPEN_QUOTE
 from onsketch.data.named import NamedValues
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, split
 from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, parse_csv, word_key
+from onsketch.data.sniff import blanks_between
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
 from onsketch.rows.encoder import Entries, bags, date_slots
@@ -128,14 +129,9 @@ class CSV(NamedValues, TextFormat):
         """The schema that the first lines of the first file suggest."""
         delimiter = find_delimiter(lines) if self.delimiter == "auto" else self.delimiter
         rows = split(lines, delimiter)
-        if (
-            len(rows[0]) == 1
-            and len(words := lines[0].split()) > 1
-            and {len(one.split()) for one in lines} == {len(words)}
-        ):
-            raise InputError(
-                f"{path}: its columns seem to be separated by blanks; turn these into commas: tr -s ' ' ',' <FILE."
-            )
+        words = {len(one.split()) for one in lines}
+        if len(rows[0]) == 1 < max(words) and len(words) == 1:
+            raise blanks_between(path)
         header = self.header
         if header == "auto":
             header = is_header(rows[0], rows[1:])

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onsketch.core.errors import InputError, ModelFileError, some
+from onsketch.core.errors import InputError, ModelFileError, some, suggestion
 from onsketch.rows.cells import DMY, MDY, YMD, amount_of, second_of_text
 
 IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY, TEXT, DATE = range(9)
@@ -326,7 +326,8 @@ def matched(
     found = []
     if gone:
         it = "it counts" if len(gone) == 1 else "they count"
-        found.append(f"no column {some([*map(repr, gone)])}: {it} as missing in every row.")
+        near = suggestion(gone[0], [*extra]) if len(gone) == 1 else ""
+        found.append(f"no column {some([*map(repr, gone)])}: {it} as missing in every row.{near}")
     if extra and schema.extra == "ignore":
         is_left = "which is left out" if len(extra) == 1 else "which are left out"
         found.append(f"the model does not know the column {some([*map(repr, extra)])}, {is_left}.")

@@ -170,12 +170,12 @@ def amount(field: bytes) -> float | None:
     sign = "[$£¥€₹]"
     digits = r"(?P<whole>\d{1,3}(?:,\d{3})+|\d*)(?P<fraction>(?:\.\d*)?)(?P<power>(?:[eE][-+]?\d+)?)"
     text = field.decode("utf-8", "replace")
-    found = re.fullmatch(rf"([-+]?)\s*({sign}?)\s*([-+]?){digits}\s*(%|{sign}?)", text, re.ASCII)
+    found = re.fullmatch(rf"([-+]?)[ \t\r\n]*({sign}?)[ \t\r\n]*([-+]?){digits}[ \t\r\n]*(%|{sign}?)", text, re.ASCII)
     plain = number(field)
     if plain is not None or found is None or not re.search(r"\d", found["whole"] + found["fraction"]):
         return plain
     first, before, second, *_, after = found.groups()
-    blank = re.match(r"[-+]?\s", text) or re.match(rf"[-+]?{sign}\s*[-+]\s", text)
+    blank = re.match(r"[-+]?[ \t\r\n]", text) or re.match(rf"[-+]?{sign}[ \t\r\n]*[-+][ \t\r\n]", text)
     if blank or (first and second) or (second and not before) or (before and after not in ("", "%")):
         return None
     whole = found["whole"].replace(",", "")

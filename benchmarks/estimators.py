@@ -238,7 +238,7 @@ def river_rates(report: Report, repeats: int, count: int = 5000) -> None:
     for method in ("auto", "rfd-son", "ada-ffd", "oja-son", "adagrad"):
         cases.append((method, lambda method=method: OnlineClassifier(method), signs))  # type: ignore[misc]
     for method in ("auto", "rfd-son", "adagrad"):
-        title = f"{method}, 5 classes, one-vs-rest"
+        title = f"{method}, 5 classes, {'softmax' if method == 'auto' else 'one-vs-rest'}"
         cases.append((title, lambda method=method: OnlineClassifier(method), classes))  # type: ignore[misc]
     cases.append(("rfd-son, 5 classes, shared", lambda: OnlineClassifier(multiclass="shared", loss="softmax"), classes))
     for name, make, labels in cases:

@@ -140,7 +140,7 @@ def test_columns_are_matched_by_name_and_changed_ones_refused(tmp_path):
 def test_describe_learns_nothing(tmp_path):
     result = run("train", table(tmp_path / "t.csv"), "--label", "outcome", "--describe")
     assert result.exit_code == 0
-    for text in ("delimiter comma", "job", "category", "label yes against no", "empty"):
+    for text in ("delimiter comma", "job", "category", "label yes against no", "missing"):
         assert text in result.stdout
 
 

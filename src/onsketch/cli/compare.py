@@ -211,16 +211,14 @@ def _save_winner(console: Console, race: Race, read: Labelled, reading: dict[str
     """Write the model of the setting that leads, as ``train`` would have."""
     from onsketch.core.errors import InputError
     from onsketch.jobs.models import one_of
-    from onsketch.jobs.training import Plan, Training
+    from onsketch.jobs.notes import Trained
 
     best = race.winner()
     if best is None:
         raise InputError("--save: not one setting stayed finite; there is no model to write.")
     name = one_of(best.learner).method.name
-    job = Training(Plan(read.files, name, {}, reading))
-    job.learner, job.task, job.progress = best.learner, read.task, best.progress
-    job.names, job.schema, job.format = read.description()
-    job.save(path)
+    trained = Trained.of(read, reading=reading, progress=best.progress)
+    best.learner.save(path, {"training": trained.state()})
     setting = ", ".join(f"{key} {value:g}" for key, value in best.setting.items())
     console.print(f"Model of {name}{f' ({setting})' if setting else ''} written to {path}", soft_wrap=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import click
+from onsketch.cli.declaring import refuse
 
 
 def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | None) -> None:
@@ -18,32 +18,32 @@ def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | Non
 
     Files are compared by device and inode, so that links and other spellings of a path are recognised.
     """
-    read = dict(_files(inputs))
+    read: dict[tuple[int, int] | None, str] = dict(_files(inputs))
     taken: dict[Path, str] = {}
-    written: dict[tuple[int, int], str] = {}
+    written: dict[tuple[int, int] | None, str] = {}
     for key, given in outputs.items():
         option = "--" + key.replace("_", "-")
         if given is None or (key == "json" and str(given) == "-"):
             continue
         path = Path(given).absolute()
-        if str(given) in ("", ".") or path.is_dir():
-            raise click.BadParameter(f"{str(given)!r} is not the name of a file", param_hint=option)
-        if not path.parent.is_dir():
-            raise click.BadParameter(f"there is no directory {path.parent}", param_hint=option)
-        if path in taken:
-            raise click.BadParameter(f"{given} is what {taken[path]} writes; give different files", param_hint=option)
-        taken[path] = option
-        if path.exists():
-            known = path.stat()
-            place = known.st_dev, known.st_ino
-            if place in read:
-                what = f"{given} is {read[place]}, which is to be read: it would be lost"
-                raise click.BadParameter(f"{what}; give another file", param_hint=option)
-            if place in written and path.is_file():
-                raise click.BadParameter(
-                    f"{given} is what {written[place]} writes; give different files", param_hint=option
-                )
-            written[place] = option
+        refuse(
+            (str(given) in ("", ".") or path.is_dir(), f"{str(given)!r} is not the name of a file", option),
+            (not path.parent.is_dir(), f"there is no directory {path.parent}", option),
+        )
+        place = identity(path) if path.exists() else None
+        other = taken.get(path) or (written.get(place) if path.is_file() else None)
+        lost = f"{given} is {read.get(place)}, which is to be read: it would be lost; give another file"
+        refuse(
+            (other, f"{given} is what {other} writes; give different files", option),
+            (place in read, lost, option),
+        )
+        taken[path] = written[place] = option
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Return the device and the inode of a file."""
+    known = path.stat()
+    return known.st_dev, known.st_ino
 
 
 def _files(inputs: Iterable[str | Path]) -> Iterable[tuple[tuple[int, int], str]]:
@@ -51,8 +51,7 @@ def _files(inputs: Iterable[str | Path]) -> Iterable[tuple[tuple[int, int], str]
     for given in map(str, inputs):
         for name in {given, *glob.glob(given)} if glob.has_magic(given) else {given}:
             if "://" not in name and os.path.isfile(name):
-                known = os.stat(name)
-                yield (known.st_dev, known.st_ino), name
+                yield identity(Path(name)), name
 
 
 def write_page(console: Any, path: Path, page: str) -> None:

@@ -173,14 +173,19 @@ class Labelled:
         self._passed_over, self._rows, self._due = 0, 0, 64
 
     @property
-    def files(self) -> list[str]:
-        """Files that are read."""
-        return self._files
+    def names(self) -> dict[int, str]:
+        """Names of features, as far as the files have given them."""
+        return dict(self._blocks.names)
 
-    def description(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
-        """Names, schema and format, as a model keeps them."""
-        schema = self._blocks.schema
-        return dict(self._blocks.names), schema, self._blocks.format
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """Schema of a table's columns."""
+        return self._blocks.schema
+
+    @property
+    def format(self) -> str | None:
+        """Format of the files."""
+        return self._blocks.format
 
     @property
     def skipped(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +145,7 @@ class Resumable:
         self._predictions.flush()
         going = Checkpoint.of(
             self,
-            plan=asdict(self.plan),
+            plan=self.plan.state(),
             files=self._files(),
             position=None if self._position is None else self._position.to_json(),
             end=None if self._end is None else self._end.to_json(),
@@ -227,7 +227,7 @@ class Resumable:
 
     def _longer(self, going: Checkpoint, path: str) -> bool:
         """Return True if files were added to those of the checkpoint; refuse a plan that differs otherwise."""
-        now, then, files = asdict(self.plan), dict(going.plan), self._files()
+        now, then, files = self.plan.state(), dict(going.plan), self._files()
         known = len(going.files)
         longer = len(files) > known > 0 and files[:known] == going.files and self.plan.passes == 1
         if longer:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from onsketch.core.errors import InputError, OptionError
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The plan of a job: it decides every byte of the outcome."""
+class Recipe:
+    """The streams, the learner and the passes of any job."""
 
     sources: list[str]
-    """Files, globs, addresses, or ``-`` for standard input."""
+    """Files, globs, addresses, or ``-`` for standard input; on a cluster the manifest of shards."""
     method: str
     options: dict[str, Any] = field(default_factory=dict)
     """Of the learner; without a loss it is chosen by the task."""
@@ -22,6 +22,16 @@ class Plan:
     """Options of :func:`onsketch.data.stream`."""
     task: str | None = None
     passes: int = 1
+
+    def state(self) -> dict[str, Any]:
+        """Return values that JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Plan(Recipe):
+    """The plan of a job: it decides every byte of the outcome."""
+
     holdout: int = 0
     """Hold out one row in this many: it is predicted at the end of its block and never learned; 0 for none."""
     patience: int = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from onsketch.core.errors import InputError, OptionError
 from onsketch.data.sources import STDIN, expand
+from onsketch.jobs.plans import Recipe
 from onsketch.learners.methods import METHODS
 
 
@@ -23,18 +24,9 @@ def manifest(files: Any) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Recipe):
     """Decides every bit of the outcome. The engine, the pace and the faults decide none."""
 
-    files: list[str]
-    """The manifest of shards."""
-    method: str
-    options: dict[str, Any] = field(default_factory=dict)
-    """Of the learner; without a loss it is chosen by the task."""
-    reading: dict[str, Any] = field(default_factory=dict)
-    """Options of :func:`onsketch.data.stream`."""
-    task: str | None = None
-    passes: int = 1
     sync: int | None = None
     """Blocks that each shard learns between two merges; None for the whole shard."""
     together: int | None = None
@@ -61,12 +53,8 @@ class Plan:
     @property
     def waves(self) -> list[range]:
         """The numbers of the shards of each wave."""
-        size = self.together or len(self.files)
-        return [range(start, min(start + size, len(self.files))) for start in range(0, len(self.files), size)]
-
-    def state(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
+        size = self.together or len(self.sources)
+        return [range(start, min(start + size, len(self.sources))) for start in range(0, len(self.sources), size)]
 
 
 def check_reading(reading: dict[str, Any]) -> None:

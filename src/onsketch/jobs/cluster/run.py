@@ -50,7 +50,7 @@ class Run:
         """Rounds merged."""
         self.forks = 0
         """Tasks merged, which number the random streams."""
-        self.ledger = [Entry(path) for path in plan.files]
+        self.ledger = [Entry(path) for path in plan.sources]
         self.resumed_rows = 0
         """Rows that an earlier life had merged."""
         self.refused = 0
@@ -93,11 +93,11 @@ class Run:
         while shards := self.due():
             self._round(engine, shards, storage, every, clock)
         if self.rows == self.refused:
-            refuse_nothing(self.plan.files[:3], self.skipped)
+            refuse_nothing(self.plan.sources[:3], self.skipped)
 
     def _begin(self, engine: Engine) -> None:
         """Make the learner when the first labels have been seen."""
-        task = engine.call(task_of, self.plan.files, self.plan.reading, self.plan.task)
+        task = engine.call(task_of, self.plan.sources, self.plan.reading, self.plan.task)
         self.task, self.schema, self.format = engine.report(task)
         # With diagonal=True each learner would have coordinates of its own.
         loss = fitting_loss(self.plan.method, self.task.default_loss)
@@ -174,7 +174,7 @@ class Run:
         if going is None or trained is None:
             raise ModelFileError(f"{storage.address}: a model, but not a checkpoint of a run on a cluster.")
         same_plan(self.plan.state(), going.plan, storage.address)
-        if [entry.path for entry in going.ledger] != self.plan.files:
+        if [entry.path for entry in going.ledger] != self.plan.sources:
             raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
         self.learner = build(content)
         check_fit(trained, self.learner, loss_of(self.learner))

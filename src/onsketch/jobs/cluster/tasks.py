@@ -86,11 +86,11 @@ def learn_shard(
     learner = build(base)
     if learner.method.kind.independent:  # projections that are to be added must be independent
         learner = learner.fork(seed=seed)
-    files = _sources(plan.files, shard)
-    start = _beginning(plan.files, plan.reading, shard) if position is None else Position.from_json(position)
+    files = _sources(plan.sources, shard)
+    start = _beginning(plan.sources, plan.reading, shard) if position is None else Position.from_json(position)
     job = Training(JobPlan(files, plan.method, plan.options, _inline(plan.reading)))
     job.start_from(learner, task, start)
-    with _naming(shard, plan.files[shard]):
+    with _naming(shard, plan.sources[shard]):
         blocks = job.run()
         try:
             for _ in islice(blocks, plan.sync):

@@ -68,36 +68,33 @@ def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
     from onsketch.jobs.models import grown
 
     assert job.progress is not None
-    judge: Judge | None = getattr(job, "judge", None)  # a cluster does not count that
     lines = [("rows", f"{job.progress.rows:,}" + (f" learned, {job.rows:,} read" if job.held_out else ""))]
-    before = getattr(job, "started_at", 0)
-    if before:
-        lines[0] = ("rows", f"{lines[0][1]}, {job.rows - before:,} of them now")
-    lines += judged(job.progress, judge)
+    if job.started_at:
+        lines[0] = ("rows", f"{lines[0][1]}, {job.rows - job.started_at:,} of them now")
+    lines += judged(job.progress, job.judge)
     if job.held_out is not None:
         error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
         lines.append(("held out", f"loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"))
     lines.append(grown(job.learner))
     if job.skipped:
         lines.append(("skipped", f"{job.skipped:,} bad lines or rows"))
-    passes = getattr(job, "passes", [])
-    for k, one in enumerate(passes, start=1):
+    for k, one in enumerate(job.passes, start=1):
         held = "" if one["held_out_loss"] is None else f", held out {one['held_out_loss']:.6g}"
         lines.append((f"pass {k}", f"loss {one['loss']:.6g}{held}"))
-    if getattr(job, "stopped_early", False):
-        lines.append(("stopped", f"after {len(passes)} passes: the held-out loss fell no more; the best model is kept"))
+    if job.stopped_early:
+        text = f"after {len(job.passes)} passes: the held-out loss fell no more; the best model is kept"
+        lines.append(("stopped", text))
     if job.plan.passes > 1:
         lines.append(("passes", "from the second on, rows had been seen before they were predicted"))
     speed = f", {rows / seconds:,.0f} rows a second" if rows and seconds > 0.0 else ""
     lines.append(("time", f"{seconds:.2f} s{speed}"))
-    positives = getattr(job, "positives", None)
     one_class = ""
-    if positives is not None and job.task is not None and job.task.signs:
+    if job.judge is not None and job.judge.task.signs and job.plan.passes == 1:
         known = job.progress.rows + (job.held_out.rows if job.held_out else 0)
-        one_class = "" if 0 < positives < known or job.plan.passes > 1 else "none" if positives == 0 else "all"
-    lines += [("warning", text) for text in warnings(judge, one_class)]
-    lines += [("warning", text) for text in (*_columns(job), *_collisions(job), *getattr(job, "notes", ()))]
-    lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(getattr(job, "unmet", ()))]
+        one_class = {0: "none", known: "all"}.get(job.positives, "")
+    lines += [("warning", text) for text in warnings(job.judge, one_class)]
+    lines += [("warning", text) for text in (*_columns(job), *_collisions(job), *job.notes)]
+    lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(job.unmet)]
     yield ""
     for name, text in lines:
         yield f"{name:14s}{text}"
@@ -106,9 +103,9 @@ def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
 def _columns(job: Training | Run) -> Iterator[str]:
     """Warn of columns that should perhaps be left out, and of learners that are slow with many classes."""
     numbers = {field["name"] for field in (job.schema or {}).get("fields", ()) if field["kind"] == "number"}
-    for name in (job.names.get(feature, str(feature)) for feature in getattr(job, "giveaways", ())):
+    for name in (job.names.get(feature, str(feature)) for feature in job.giveaways):
         yield f"{name!r} alone gives the label in the first rows; if it is known only after the label, --ignore it"
-    for name in (job.names.get(feature, "") for feature in getattr(job, "counters", ())):
+    for name in (job.names.get(feature, "") for feature in job.counters):
         if name in numbers:
             yield f"{name!r} counts the rows; unless their order means something, --ignore it"
     many = len(getattr(job.learner, "learners", ()))
@@ -121,7 +118,7 @@ def _collisions(job: Training | Run) -> Iterator[str]:
     from onsketch.jobs.models import collisions, features_seen
     from onsketch.rows.hashing import DEFAULT_BITS
 
-    bits = getattr(job, "reading", job.plan.reading).get("bits") or DEFAULT_BITS
+    bits = job.reading.get("bits") or DEFAULT_BITS
     if getattr(job.learner, "n_features", 0) != 1 << bits:  # features that are not hashed
         return
     share = collisions(features_seen(job.learner) or 0, bits)

@@ -23,7 +23,7 @@ from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, sn
 from onsketch.jobs.cluster.tree import Clock, Watch, unwatched
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import Cluster, Entry, Trained, check_fit, noted
+from onsketch.jobs.notes import Cluster, Entry, Pass, Trained, check_fit, noted
 from onsketch.jobs.plans import same_plan
 from onsketch.jobs.tally import Progress, Record
 from onsketch.learners.base import Learner
@@ -34,8 +34,12 @@ from onsketch.learners.scaled.learner import ScaledLearner
 class Run:
     """A run. ``go`` completes it; every attribute can be read at any time."""
 
-    held_out = None
-    """As a job on one machine would have; on a cluster no rows are held out."""
+    held_out = judge = None
+    positives = started_at = 0
+    stopped_early = False
+    passes: tuple[Pass, ...] = ()
+    notes = unmet = giveaways = counters = ()
+    """As a job on one machine has them; on a cluster they are not counted, and no rows are held out."""
 
     def __init__(self, plan: Plan) -> None:
         plan.check()

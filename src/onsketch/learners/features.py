@@ -207,11 +207,21 @@ def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept)
 
 @kernel
 def translate_row(parts, rows, intercept, room, out_ptr, slots, kept):
-    """Rewrite one row in slots, with new slots for new features. Return 1, or 0 where these exceed ``room`` slots."""
-    tally = parts[3]
+    """Rewrite one row in slots, with new slots for new features.
+
+    Return 1, or 0 where these exceed ``room`` slots or the tables of the map. Shapes: as in ``translate_rows``.
+    """
+    _, table, features, tally = parts
+    indptr, indices, values, _, _ = rows
     tally[KNOWN] = tally[COUNT]
-    done, _ = translate_rows(parts, rows, intercept, True, True, out_ptr, slots, kept)
-    return 1 if done == 1 and tally[COUNT] <= room else 0
+    most, stop, end = table.size // 4 * 3, indptr[1], 0
+    for i in range(indptr[0], stop + (1 if intercept else 0)):
+        if tally[COUNT] >= features.size or tally[HASHED] >= most:
+            return 0
+        feature, value = (np.int64(indices[i]), values[i]) if i < stop else (np.int64(INTERCEPT), 1.0)
+        end = _put(parts, feature, value, True, slots, kept, end)
+    out_ptr[1] = end
+    return 1 if tally[COUNT] <= room else 0
 
 
 @kernel

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.vectors import load, spread, store, times, where_less
+from onsketch.jit.vectors import add, load, spread, store, times, where_less
 from onsketch.learners.sketched.packed import (
     BITS,
     CLOCK,
@@ -62,8 +62,8 @@ def write_turned(rows, slot, k, entry, out):
         rows[slot, COLUMN.sketch + c] = out[c] if abs(out[c]) > TINY else 0.0
         c += 1
     more = further_heads(k, entry)
-    for i in range(more):
-        rows[slot, COLUMN.sketch + k + i] += out[entry - more + i]
+    if more > 0:
+        add(rows, start + k, 1.0, out, entry - more, more)
 
 
 @inlined
@@ -107,8 +107,8 @@ def _compose(products, index, transform, out):
         times(products, (index * k + j) * width, k, transform, 0, width, out)
         out[k] += products[index, j, k]
         out[k + 1] += products[index, j, k + 1]
-        for c in range(width - further_heads(k, width), width):
-            out[c] += products[index, j, c]
+        more = further_heads(k, width)
+        add(out, width - more, 1.0, products, (index * k + j) * width + width - more, more)
         for c in range(0, width, 4):
             store(products, (index * k + j) * width + c, _without_tiny(load(out, c, 4)))
 

@@ -139,7 +139,8 @@ class Training(Resumable):
         self.unusable += kept.passed_over
         if self.scales is not None:
             self.scales.add(kept.rows)
-        if self.held_out is not None:
+        if self.plan.holdout:
+            assert self.held_out is not None
             X = kept.X
             learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0
             some, taken_some, records = self._absorb(X[learned], y[learned], _chosen(weights, learned))

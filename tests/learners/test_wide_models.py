@@ -38,6 +38,15 @@ def test_the_last_feature_that_int64_can_number_survives_a_file(tmp_path: Path, 
     assert again.predict_one([2**63 - 1], [1.0]) == learner.predict_one([2**63 - 1], [1.0]) > 0.0
 
 
+def test_a_block_without_rows_does_not_widen_a_model(tmp_path: Path) -> None:
+    learner = onsketch.learner("ons", loss="logistic")
+    learner.learn(np.array([[1.0, 2.0]]), [1.0])
+    learner.learn(csr_array((0, 200_000)), [])
+    assert learner.n_features == 2
+    learner.save(tmp_path / "narrow.model")
+    assert onsketch.load(tmp_path / "narrow.model").n_features == 2
+
+
 def test_leverages_of_a_width_beyond_memory_are_refused() -> None:
     learner = onsketch.learner("ons", loss="logistic")
     learner.learn(np.array([[1.0, 2.0]]), [1.0])

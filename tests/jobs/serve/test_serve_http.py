@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +19,7 @@ for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", 
     pytest.importorskip(needed, reason="the service needs the extra 'serve'")
 
 import onsketch
+from checkout import ROOT
 from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve import http
 from onsketch.jobs.serve.limits import Limits
@@ -25,6 +27,10 @@ from onsketch.jobs.serve.openapi import Answer, Health, Readiness, Status, descr
 from onsketch.jobs.serve.run import _listen
 from onsketch.jobs.serve.waiting import Waitlist
 from serving import as_vw, objects, served
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import fuzz_service
 
 
 @pytest.fixture(scope="module")
@@ -587,3 +593,13 @@ def test_an_answer_in_several_parts_does_not_wait_for_the_client():
         return at_once
 
     assert asyncio.run(accepted())
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_odd_and_damaged_requests_are_answered(task):
+    rng = random.Random(0)
+    with served(task=task) as (client, _):
+        for _ in range(400):
+            path, body = rng.choice(fuzz_service.PATHS), fuzz_service.a_body(rng)
+            assert not fuzz_service.fault(client.post(path, content=body))
+        assert client.get("/healthz").status_code == 200

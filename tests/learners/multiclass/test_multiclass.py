@@ -311,6 +311,19 @@ def test_a_kernel_that_fails_leaves_all_classes_alike() -> None:
     assert (model.predict(X) == before).all()
 
 
+def test_a_file_whose_classes_have_seen_other_features_is_refused(tmp_path: Any) -> None:
+    X, codes = blobs(n=60)
+    model = OneVersusRest("adagrad", 5)
+    model.learn(X, codes)
+    arrays = dict(model._arrays())
+    narrow = OneVersusRest("adagrad", 5)
+    narrow.learn(X[:, :-1], codes)
+    arrays |= {name: array for name, array in narrow._arrays().items() if name.startswith("3.")}
+    onsketch.files.model_file.write(tmp_path / "mixed", "classes", model._header(), arrays)
+    with pytest.raises(ModelFileError, match="other features"):
+        onsketch.load(tmp_path / "mixed")
+
+
 def test_combinations_without_meaning_are_refused() -> None:
     for options, match in [
         ({"method": "adagrad"}, "has no sketch to share"),

@@ -39,6 +39,7 @@ class Definition:
         self.w, self.E = np.zeros((5, classes, n)), np.zeros((3, n))
         self.A = np.zeros((2, classes, n, n))
         self.S, self.fade, self.thin, self.lost, self.credit = np.zeros((0, n)), 1.0, 1.0, 0.0, 0.0
+        self.pending = np.zeros((2, classes))
         self.alphas = np.zeros(classes)
         self.norm = self.wide = self.used = self.start = self.common = self.logs = 0.0
         self.t = 0
@@ -86,7 +87,7 @@ class Definition:
 
     def visited(self, v: Array) -> list[int]:
         on = [int(j) for j in np.flatnonzero(v) if j > 0]
-        return on + [j for j in self.listed if j not in on]
+        return [*self.listed, *(j for j in on if j not in self.listed)]
 
     def margins(self, v: Array) -> Array:
         """(5, K): of many classes with the factors of the row."""
@@ -120,6 +121,8 @@ class Definition:
             fresh = m == 0 or (n < 10 and size > 10 * m)
             self.magnitude[j] = size if fresh else m + 2 / (n + 2) * (min(size, 10 * m) - m)
             self.values[j] += 1
+        if j not in self.listed:
+            return
         self.visits[j] += 1
         n = self.visits[j]
         widest = 10 * max(math.sqrt(self.square[j]), 1e-4 * self.magnitude[j]) if n > 10 else math.inf
@@ -136,6 +139,8 @@ class Definition:
             self.follow(j, v[j])
             if j not in self.listed and self.values[j] > 0.6 * self.t:
                 self.listed.append(j)
+                self.mean[j] = self.last[j] = v[j]
+                self.square[j], self.visits[j], self.changes[j] = 0.0, 1.0, 1.0
             elif j in self.listed and self.values[j] < 0.4 * self.t:
                 gone.append(j)
             centre, scale = 0.0, self.magnitude[j]
@@ -150,7 +155,8 @@ class Definition:
             elif scale > 0 and (moved or j in gone):
                 self.change(j, used / scale, (self.centre[j] - centre) / scale)
                 self.scale[j], self.centre[j] = scale, centre
-            if not self.in_use[j] <= 1.1 * self.magnitude[j] or not self.magnitude[j] <= 1.1 * self.in_use[j]:
+            size = self.in_use[j]
+            if j in gone or not size <= 1.1 * self.magnitude[j] or not self.magnitude[j] <= 1.1 * size:
                 self.in_use[j] = self.magnitude[j]
             if v[j] != 0:
                 gap = math.log(self.in_use[j]) - self.common
@@ -231,15 +237,15 @@ class Definition:
         if not self.many:
             self.count_label(y)
         self.wide = typical(self.wide, squares[1], self.t)
-        if self.norm > 0:
-            self.follow_length(squares[3])
+        moved = self.norm > 0 and self.follow_length(squares[3])
         self.fade, self.thin = self.fade * self.forget, self.thin * self.forget
-        if self.exact and self.fade < 0.5:
+        faded = self.fade < 0.5 and not moved  # not at once with new ridges
+        if self.exact and faded:
             for e in range(2):
                 self.A[e] *= self.fade
                 self.A[e, :, self.seen, self.seen] += (1 - self.fade) * self.ridge(e)
             self.fade = 1.0
-        elif not self.exact and (len(self.S) == 2 * self.size or self.fade < 0.5):
+        elif not self.exact and (len(self.S) == 2 * self.size or faded):
             self.shrink()
         return prediction
 
@@ -333,9 +339,14 @@ class Definition:
                 bends = bend
             self.w[3 + e] -= (pace * s)[:, None] * directions
             if self.exact:
+                worth = 0.08 if self.signs or self.many else 1e-5
                 for k in np.flatnonzero(tau > 0):
-                    if h * bends[k] * tau[k] > 1e-5:
-                        self.A[e, k] += h * bends[k] / self.fade * np.outer(x, x)
+                    information = h * bends[k] * tau[k]
+                    self.pending[e, k] += information
+                    if information > 0 and self.pending[e, k] >= worth:
+                        self.pending[e, k] -= max(information, worth)
+                        by = h * bends[k] / self.fade * max(1, worth / information)
+                        self.A[e, k] += by * np.outer(x, x)
             else:
                 trust = (shares[e] + 0.5e-9) / (shares.sum() + 1e-9)
                 curvature += trust * h * bends.sum() / max(self.K - 1, 1)
@@ -343,9 +354,9 @@ class Definition:
         if self.exact:
             return
         self.credit += curvature * told
-        if curvature * told > 0 and self.credit >= 0.01:
-            self.credit -= max(curvature * told, 0.01)
-            rho = math.sqrt(curvature / self.fade * max(1, 0.01 / (curvature * told)))
+        if curvature * told > 0 and self.credit >= 0.08:
+            self.credit -= max(curvature * told, 0.08)
+            rho = math.sqrt(curvature / self.fade * max(1, 0.08 / (curvature * told)))
             self.S = np.vstack([self.S, rho * x])
 
     def adagrad(self, x: Array, z: Array, y: float, h: float, unit: float) -> None:
@@ -368,11 +379,11 @@ class Definition:
                 s = np.array([max(bold, part, key=abs)])
             self.w[o] -= h * np.outer(s, by)
 
-    def follow_length(self, square: float) -> None:
+    def follow_length(self, square: float) -> bool:
         self.norm = typical(self.norm, square, self.t - self.start)
         leap = 1.5 if self.exact else 1.1
         if self.norm <= leap * self.used and self.used <= leap * self.norm:
-            return
+            return False
         energy, before = self.E[0, 0], self.used
         self.change(0, math.sqrt(self.norm / before), 0.0)
         self.E[0, 0], self.used = energy, self.norm
@@ -384,6 +395,7 @@ class Definition:
                     more = A + RIDGES[True][e] * (self.used - before) * np.eye(len(A))
                     self.w[3 + e, k, self.seen] = np.linalg.solve(more, A @ self.w[3 + e, k, self.seen])
                     self.A[e, k][seen] = more
+        return True
 
     def shrink(self) -> None:
         values, vectors = np.linalg.eigh(self.fade * self.S.T @ self.S)

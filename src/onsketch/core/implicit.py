@@ -164,7 +164,7 @@ def _logistic_shares(margins, y, lengths):
         before = magnitude(minus(better, v))
         v = better
         share = _shares_against(v)
-        enough = fma(spread(1e-6, 8), magnitude(v), spread(1e-6, 8))
+        enough = fma(spread(1e-4, 8), magnitude(v), spread(1e-4, 8))  # the next step would be its square
         moving = where_less(enough, before, moving, zero)
         if total(moving) == 0.0:
             break

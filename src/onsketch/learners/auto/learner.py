@@ -19,10 +19,11 @@ from onsketch.jit.chain import Step
 from onsketch.jit.vectors import padded
 from onsketch.learners.auto import upkeep
 from onsketch.learners.auto.columns import IN_BUFFER
+from onsketch.learners.auto.labels import bounds_of
 from onsketch.learners.auto.merging import merge
 from onsketch.learners.auto.metric import worth_exact
 from onsketch.learners.auto.pool import PRIOR, Pool
-from onsketch.learners.auto.round import bounds_of, learn_rows, leverage_rows, predict_rows
+from onsketch.learners.auto.round import learn_rows, leverage_rows, predict_rows
 from onsketch.learners.auto.state import (
     BOLD,
     DONE,
@@ -65,7 +66,7 @@ class Core:
     def __init__(self, setup: Setup, lanes: tuple[int, ...], directions: int, classes: int, dtype: str) -> None:
         self.setup, self.lanes, self.directions = setup, lanes, max(directions, 1)
         self.state = states.new(
-            State, slots=1, classes=max(classes, 1), places=1, width=0, square=0, buffered=0, since=0,
+            State, slots=1, centred=0, classes=max(classes, 1), places=1, width=0, square=0, buffered=0, since=0,
             table=new_table(0, 0, np.dtype(dtype)), real=np.dtype(dtype),
         )  # fmt: skip
         start(self.state)
@@ -91,7 +92,7 @@ class Core:
 
     def scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
         """Return arrays for one round of a row with so many entries."""
-        made = new_scratch(self.state, entries, len(self.state.places))
+        made = new_scratch(self.state, entries)
         classes = 1 if self.lanes else self.state.weights.shape[2]
         f, parts = np.zeros((OUTPUTS + 1, classes)), np.zeros((5, classes))
         more = [
@@ -121,10 +122,13 @@ class Core:
         done, count = 0, len(labels)
         self.keep_up()  # what an interrupted call has left
         while done < count:
-            room = min(2 * longest + 2 * int(self.state.running[RUN.listed]), longest + len(self.state.places)) + 2
+            listed = int(self.state.running[RUN.listed])
+            room = min(2 * longest + 2 * listed, longest + len(self.state.places)) + 2
+            if listed + longest > len(self.state.listed):
+                self.state = states.resize(self.state, centred=padded(listed + longest + listed // 8, 8))
             self._prepare(slots[indptr[done] : indptr[done + 1]], room)
             kept = self._taken_scratch(room)
-            block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
+            block = (indptr[done:], slots, values), labels[done:], weights[done:], out[done:]
             done += int(learn_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, *kept[2], *block))
             self._spare.append(kept)
             if not self.keep_up() and self.state.running[RUN.status] == DONE:
@@ -192,13 +196,13 @@ class Core:
     def predict(self, slotted: Slotted, out: Floats) -> None:
         """Fill margins (rows, 1) or log-probabilities (rows, K)."""
         kept = self._taken_scratch(self._longest(slotted))
-        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, *kept[2], *slotted, out)
+        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, *kept[2], slotted, out)
         self._spare.append(kept)
 
     def leverage(self, slotted: Slotted, out: Floats) -> None:
         """Fill the leverages of rows."""
         _, scratch = self.scratch(self._longest(slotted))
-        leverage_rows(self.setup, self.state, self.mixture, scratch, *slotted, out)
+        leverage_rows(self.setup, self.state, self.mixture, scratch, slotted, out)
 
     def _longest(self, slotted: Slotted) -> int:
         """Return an upper bound of the entries that a loop visits for one of these rows."""
@@ -213,10 +217,10 @@ class Core:
         constant[FIRST:] *= math.sqrt(run[RUN.used])
         if not self.setup.intercept:
             constant[:] = 0.0
-        figures = state.figures[:seen]
+        figures = upkeep.statistics(state)[:seen]
         weights *= upkeep.units(figures, run)[:, :, None]
-        centre = np.where(figures[:, scaling.CENTRED] == 1.0, figures[:, scaling.CENTRE], 0.0)
-        constant -= np.einsum("jok,j->ok", weights * ~np.isin(np.arange(OUTPUTS), (WIDE, BOLD))[:, None], centre)
+        own = weights * ~np.isin(np.arange(OUTPUTS), (WIDE, BOLD))[:, None]
+        constant -= np.einsum("jok,j->ok", own, figures[:, scaling.CENTRE])
         return weights[1:], constant
 
     def bounds(self) -> tuple[float, float]:
@@ -227,7 +231,7 @@ class Core:
     def nbytes(self) -> dict[str, int]:
         """Memory: what is kept for the features seen; and everything."""
         used = self.arrays()
-        packed = sum(used[f"state.{name}"].nbytes for name in ("figures", "weights", "energies", "places", "listed"))
+        packed = sum(used[f"state.{name}"].nbytes for name in ("figures", "weights", "energies", "places"))
         rows, own = used["table.rows"].nbytes, states.nbytes(self.mixture) + sum(part.nbytes for part in self.pool)
         return {
             "packed": packed + rows + 16 * self.map.count,
@@ -237,7 +241,8 @@ class Core:
     def arrays(self) -> Arrays:
         """Return the arrays of a model file."""
         run, table = self.state.running, self.state.table
-        used = {"slots": self.map.count + 1, "places": max(int(table.clock[CLOCK.seen]), 1),
+        used = {"slots": self.map.count + 1, "centred": int(run[RUN.listed]),
+                "places": max(int(table.clock[CLOCK.seen]), 1),
                 "buffered": int(table.clock[CLOCK.touched])}  # fmt: skip
         if self.exact:
             used["square"] = int(run[RUN.seen]) + 1 if self.state.metrics.shape[2] else 0
@@ -249,11 +254,12 @@ class Core:
         """Fill a fresh learner from what ``arrays`` returned, or refuse with a ModelFileError."""
         features = take(arrays, "features", np.int64, (None,))
         self.map.refill(features, width, False)
-        free = ("slots", "places", "width", "square", "classes", "buffered", "since")
+        free = ("slots", "centred", "places", "width", "square", "classes", "buffered", "since")
         self.state = states.unpack(self.state, arrays, "state", free=free)
         width, since = len(arrays["state.gram"]), arrays["state.buffer"].shape[1]
-        classes = max(arrays["state.weights"].shape[2], 1)
-        self.state = states.resize(self.state, width=width, since=since, classes=classes)  # no spare ones
+        classes, centred = max(arrays["state.weights"].shape[2], 1), len(arrays["state.listed"])
+        spare = {"width": width, "since": since, "classes": classes, "centred": centred}
+        self.state = states.resize(self.state, **spare)  # no spare ones
         _, k, entry = take(arrays, "table.running", np.float64, (None, None, None)).shape
         empty = new_table(k, k, self.state.weights.dtype, further_heads.py_func(k, entry))
         table = states.unpack(empty, arrays, "table", free=("slots", "log"))
@@ -267,7 +273,7 @@ class Core:
             })  # fmt: skip
         self._check(features.size)
         square = self.state.metrics.shape[2]
-        self.state = states.resize(self.state, square=padded(square, 8)) if square % 8 else self.state
+        self.state = states.resize(self.state, square=padded(square, 8), centred=padded(centred, 8))
 
     def _check(self, seen: int) -> None:
         """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""
@@ -281,15 +287,18 @@ class Core:
         places, touched = (int(table.clock[at]) for at in (CLOCK.seen, CLOCK.touched))
         require(width in (0, 2 * self.directions), "its sketch has another size")
         require(0 <= run[RUN.rows] < max(width, 1), "its sketch has impossible counts")
-        require(run[RUN.listed] <= seen, "its list is too long")
-        require_within(state.listed[: int(run[RUN.listed])], 1, seen, "state.listed")
+        listed = state.listed
+        require(run[RUN.listed] == len(listed), "its list has another length")
+        require_within(listed, 1, seen, "state.listed")
+        order = np.zeros(have["slots"])
+        order[listed] = np.arange(1, len(listed) + 1)
+        require(np.array_equal(state.figures[:, scaling.PLACE], order), "its list is of other features")
         require_within(run[[RUN.fade, RUN.thin]], 1e-13, 1.0, "state.running")
         require_within(run[RUN.heaviest], 1.0, 1e51, "state.running")
         require_within(run[RUN.common], -750.0, 750.0, "state.running")  # the logarithm of a number
         require_within(run[[RUN.norm, RUN.used, RUN.wide]], 0.0, 1e100, "state.running")
-        require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS,
-                                       scaling.CHANGES]],
-                       0.0, 1e301, "state.figures")  # fmt: skip
+        counts = [scaling.MAGNITUDE, scaling.VALUES, scaling.SQUARE, scaling.VISITS, scaling.CHANGES]
+        require_within(state.centred[counts], 0.0, 1e301, "state.centred")
         if width:
             require(1 <= places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
             _, kept, entry = table.running.shape
@@ -298,10 +307,10 @@ class Core:
             require(run[RUN.classes] <= max(heads, 1) <= have["classes"] + 1, "its sketch is of other classes")
             require(have["since"] == padded(width // 2 + 1, 8), "its buffer has another size")
             in_buffer = table.rows[:places, IN_BUFFER].astype(np.int64)
-            listed = np.flatnonzero(in_buffer)
-            require(np.array_equal(np.sort(in_buffer[listed]), np.arange(1, touched + 1)), "its buffer is another's")
+            filled = np.flatnonzero(in_buffer)
+            require(np.array_equal(np.sort(in_buffer[filled]), np.arange(1, touched + 1)), "its buffer is another's")
             require(have["buffered"] >= touched, "its buffer is too small")
-            table.touched[in_buffer[listed] - 1] = listed
+            table.touched[in_buffer[filled] - 1] = filled
             require_within(state.places, -1, places - 1, "state.places")
             require_within(state.slot_of[:places], 0, seen, "state.slot_of")
         else:
@@ -369,7 +378,7 @@ class AutoLearner(Learner):
         slotted, steps, same = row.translated(core.map, False, slots - 1 if learn else None)
         listed = min(2 * int(run[RUN.listed]) + 64, slots)
         pooled, scratch = core.scratch(slotted[1].size + listed + 2)
-        parts = core.lanes, core.setup, state, core.mixture, core.pool, pooled, scratch, *slotted
+        parts = core.lanes, core.setup, state, core.mixture, core.pool, pooled, scratch, slotted
         out = row.out.reshape(1, 1)
         if learn:
             steps.append(Step(Prepared(learn_rows, *parts, row.label, row.weight, out), 1))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from onsketch.core import scaling
 from onsketch.core import state as states
-from onsketch.core.scaling import CENTRE, CENTRED, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
+from onsketch.core.scaling import CENTRE, SCALE
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import padded
@@ -50,19 +50,18 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 SIGNS = (1.0, 1.0, -1.0)
 """How the two learners and their base count in sums."""
-ADDED = ("values", "credit", "alpha", "weight", "lost", "squares")
+ADDED = ("values", "pending", "alpha", "weight", "lost", "squares")
 """Running figures that add up."""
 
 
 @kernel
-def rewrite(state, scratch, exact, size, classes, scales, centres):
-    """Bring the Newton experts' knowledge of every feature to these scales and centres."""
-    for j in range(1, scales.size):
-        used = state.figures[j, SCALE]
-        if used > 0.0 and scales[j] > 0.0:
-            r, b = used / scales[j], (state.figures[j, CENTRE] - centres[j]) / scales[j]
-            change(state, scratch, exact, size, classes, j, r, b)
-        state.figures[j, SCALE], state.figures[j, CENTRE] = scales[j], centres[j]
+def rewrite(state, scratch, exact, size, classes, before, after):
+    """Bring the Newton experts' knowledge of every feature from the scales and centres before to those after."""
+    for j in range(1, len(after)):
+        used, scale = before[j, SCALE], after[j, SCALE]
+        if used > 0.0 and scale > 0.0:
+            move = (before[j, CENTRE] - after[j, CENTRE]) / scale
+            change(state, scratch, exact, size, classes, j, used / scale, move)
 
 
 def merge(one: Core, two: Core, base: Core) -> None:
@@ -72,15 +71,18 @@ def merge(one: Core, two: Core, base: Core) -> None:
     whole = one.exact and two.exact and one.fits(count)
     parts = [_aligned(part, features, whole) for part in (one, two, base)]
     rounds = np.array([state.running[RUN.rounds] for state in parts])
-    figures, running = _figures(parts, rounds), _running(one, parts, rounds)
+    rows_seen = rounds[0] + rounds[1] - rounds[2] if one.setup.intercept else np.inf
+    figures = scaling.merged([upkeep.statistics(part) for part in parts], SIGNS, rows_seen)
+    running = _running(one, parts, rounds)
     for state in parts:
         _to_law(one, state, figures, running)
     columns = [upkeep.columns_of(part)[0] for part in parts] if not whole else []
     hidden = [_hidden(*part) for part in zip(parts, columns, strict=not whole)]
     merged = parts[0]
-    merged.figures[:], merged.running[:] = figures, running
-    listed = np.flatnonzero(figures[:, CENTRED] == 1.0)
-    merged.listed[: listed.size], merged.running[RUN.listed] = listed, listed.size
+    listed, room = scaling.mostly(figures, rows_seen), padded(count, 8)
+    merged = states.resize(merged, centred=room)
+    merged.figures[:], merged.centred[:] = scaling.parted(figures, listed, room)
+    merged.running[:], merged.listed[: listed.size], merged.running[RUN.listed] = running, listed, listed.size
     weights = _first_order(parts)
     for e in range(NEWTON):
         for k in range(max(int(running[RUN.classes]), 1)):
@@ -112,7 +114,7 @@ def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
     to = np.array([0, *(order[feature] for feature in part.map.features.tolist())])
     size = features.size + 1
     fresh: State = states.new(
-        State, slots=size, classes=have["classes"], places=size, width=have["width"],
+        State, slots=size, centred=have["centred"], classes=have["classes"], places=size, width=have["width"],
         square=padded(size, 8) if exact else 0, buffered=0, since=0, table=new_table(0, 0, np.float64),
         real=np.float64,
     )  # fmt: skip
@@ -121,6 +123,7 @@ def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
         state, columns = upkeep.unpacked(state._replace(weights=state.weights.astype(np.float64)))
     for name in ("figures", "weights", "energies"):
         getattr(fresh, name)[to] = getattr(state, name)[:seen]
+    fresh.listed[:], fresh.centred[:] = to[state.listed], state.centred
     fresh.running[:] = state.running
     for name in ("coefficients", "gram", "inverses", "factors"):
         getattr(fresh, name)[...] = getattr(state, name)
@@ -144,16 +147,6 @@ def _mean(values: Any, counts: Any) -> Any:
     total = sum(s * n for s, n in zip(SIGNS, counts, strict=True))
     summed = sum(s * n * v for s, n, v in zip(SIGNS, counts, values, strict=True))
     return summed / np.where(np.abs(total) > 0.0, total, 1.0)
-
-
-def _figures(parts: list[State], rounds: Floats) -> Floats:
-    """The figures of features over all rows, and the scales they ask for."""
-    merged = scaling.merged([part.figures for part in parts], SIGNS)
-    merged[:, CENTRED] = merged[:, VALUES] > 0.5 * (rounds[0] + rounds[1] - rounds[2])
-    for j in range(1, len(merged)):
-        merged[j, CENTRE], merged[j, SCALE] = scaling.wanted.py_func(merged[j])
-    merged[:, MAGNITUDE_USED] = merged[:, MAGNITUDE]
-    return merged
 
 
 def _running(one: Core, parts: list[State], rounds: Floats) -> Floats:
@@ -182,22 +175,21 @@ def _running(one: Core, parts: list[State], rounds: Floats) -> Floats:
 
 def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
     """Rewrite a part in the merged scales, centres, typical length and centre of labels."""
-    before = upkeep.units(state.figures, state.running)
-    after = upkeep.units(figures, running)
+    statistics = upkeep.statistics(state)
+    before, after = upkeep.units(statistics, state.running), upkeep.units(figures, running)
     run, classes = state.running, max(int(running[RUN.classes]), 1)
     by = np.where(
         after[:, :FIRST] > 0.0, before[:, :FIRST] / np.where(after[:, :FIRST] > 0.0, after[:, :FIRST], 1.0), 0.0
     )
     by[0] = 1.0
-    moved = figures[:, CENTRE] - state.figures[:, CENTRE]
-    moved[state.figures[:, SCALE] == 0.0] = 0.0
+    moved = figures[:, CENTRE] - statistics[:, CENTRE]
+    moved[statistics[:, SCALE] == 0.0] = 0.0
     state.weights[0, OWN] += (state.weights[:, OWN] * (before[:, OWN] * moved)[:, None])[1:].sum(axis=0)
     state.weights[:, :FIRST] *= by[:, :, None]
     state.energies[:] /= np.where(by > 0.0, by, 1.0) ** 2
     kept = state.energies.copy(), state.weights[:, OWN].copy()
-    scratch = _scratch(state)
-    rewrite(state, scratch, state.gram.shape[0] == 0, len(figures), classes, figures[:, SCALE].copy(),
-            figures[:, CENTRE].copy())  # fmt: skip
+    scratch = new_scratch(state, 8)
+    rewrite(state, scratch, state.gram.shape[0] == 0, len(figures), classes, statistics, figures)
     state.energies[:], state.weights[:, OWN] = kept
     if run[RUN.used] > 0.0:
         state.weights[0, FIRST:] *= np.sqrt(run[RUN.used] / running[RUN.used])
@@ -215,11 +207,6 @@ def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
         state.weights[0, :FIRST] += shift
         state.weights[0, FIRST:] += shift / np.sqrt(running[RUN.used]) if running[RUN.used] > 0.0 else 0.0
     run[RUN.used] = running[RUN.used]
-
-
-def _scratch(state: State) -> Any:
-    """Scratch for ``rewrite``."""
-    return new_scratch(state, 8, 1)
 
 
 def _first_order(parts: list[State]) -> Floats:

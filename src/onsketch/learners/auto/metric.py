@@ -30,7 +30,6 @@ from onsketch.learners.auto.state import (
     OWN,
     REWRITTEN,
     RUN,
-    SLIGHT,
     SMALL,
     WORTH,
 )
@@ -265,27 +264,31 @@ def exact_leverages(state, scratch, size, classes, count, label, length):
 
 
 @inner
-def exact_step(lanes, state, scratch, size, classes, e, y, weight, pace):
+def exact_step(lanes, worth, state, scratch, size, classes, e, y, weight, pace):
     """The implicit Newton step of expert e with a metric for each output, and the metrics with this row.
 
     The step of one output has been solved.
     """
     z, tau, lev, slopes = scratch.margins, scratch.lengths, scratch.leverages, scratch.slopes
-    loose, bend, steps = 1.0 / state.running[RUN.fade], scratch.bends[FIRST + e], pace
+    unfaded, bend, steps = 1.0 / state.running[RUN.fade], scratch.bends[FIRST + e], pace
     if len(lanes) == 0:
         for k in range(classes):
-            tau[k] = max(lev[e, k], 0.0) * loose
+            tau[k] = max(lev[e, k], 0.0) * unfaded
         implicit_slopes(z[FIRST + e], int(y), tau, weight, classes, slopes[FIRST + e])
         steps = weight
     for k in range(classes):
         if lev[e, k] > 0.0:
-            move, q = steps * loose * slopes[FIRST + e, k], state.delayed[e, k, state.waiting[e, k]]
+            move, q = steps * unfaded * slopes[FIRST + e, k], state.delayed[e, k, state.waiting[e, k]]
             for h in range(size):
                 state.weights[h, FIRST + e, k] -= move * q[h]
             if len(lanes) == 0:
                 bend = abs(slopes[FIRST + e, k]) * (1.0 - abs(slopes[FIRST + e, k]))
-            more = weight * bend * loose
-            if more * lev[e, k] > SLIGHT:
+            more = weight * bend * unfaded
+            information = more * lev[e, k]
+            state.pending[e, k] += information
+            if information > 0.0 and state.pending[e, k] >= worth:
+                state.pending[e, k] -= max(information, worth)
+                more *= max(1.0, worth / information)
                 take_off(state, e, k, size, more / (1.0 + more * lev[e, k]), scratch.factors)
 
 
@@ -340,38 +343,38 @@ def sketch_step(lanes, state, scratch, shares, classes, count, y, weight, pace):
     """
     run, x, slots, q, a = state.running, scratch.own, scratch.slots, scratch.inner, state.coefficients
     z, tau, slopes, m = scratch.margins, scratch.lengths, scratch.slopes, int(run[RUN.rows])
-    told, curvature, trusted, loose = 0.0, 0.0, 1e-9, 1.0 / run[RUN.fade]
+    highest, curvature, total, unfaded = 0.0, 0.0, 1e-9, 1.0 / run[RUN.fade]
     label = int(y) if len(lanes) == 0 else 0
     for e in range(NEWTON):
-        trusted += shares[FIRST + e]
+        total += shares[FIRST + e]
     for e in range(NEWTON):
         lev = scratch.leverages[e, 0]
-        trust = (shares[FIRST + e] + 1e-9 / NEWTON) / trusted
-        told = max(told, lev)
+        share = (shares[FIRST + e] + 1e-9 / NEWTON) / total
+        highest = max(highest, lev)
         if len(lanes) == 1:
             tau[0], bend, steps = lev, scratch.bends[FIRST + e], pace
         else:
             for k in range(classes):
-                share = (state.factors[k] * classes + 1.0) / (run[RUN.alpha] + 1.0)
-                tau[k] = lev / max(share, LEAST_FACTOR)
+                factor = (state.factors[k] * classes + 1.0) / (run[RUN.alpha] + 1.0)
+                tau[k] = lev / max(factor, LEAST_FACTOR)
             implicit_slopes(z[FIRST + e], label, tau, weight, classes, slopes[FIRST + e])
             bend, steps = 0.0, weight
             for k in range(classes):
                 v = abs(slopes[FIRST + e, k])
                 bend += v * (1.0 - v)
-                state.factors[k] += trust * weight * v * (1.0 - v)
-                run[RUN.alpha] += trust * weight * v * (1.0 - v)
+                state.factors[k] += share * weight * v * (1.0 - v)
+                run[RUN.alpha] += share * weight * v * (1.0 - v)
             bend /= max(classes - 1.0, 1.0)
-        curvature += trust * weight * bend
+        curvature += share * weight * bend
         for k in range(classes):
-            slopes[FIRST + e, k] *= -steps * loose * tau[k] / (lev * ridge_of(run, False, e)) if lev > 0.0 else 0.0
+            slopes[FIRST + e, k] *= -steps * unfaded * tau[k] / (lev * ridge_of(run, False, e)) if lev > 0.0 else 0.0
             for r in range(m):
                 a[e, r, k] -= slopes[FIRST + e, k] * q[e, r]
-    rho = 0.0
-    run[RUN.credit] += curvature * told
-    if curvature * told > 0.0 and run[RUN.credit] >= WORTH:
-        run[RUN.credit] -= max(curvature * told, WORTH)
-        rho = math.sqrt(curvature * loose * max(1.0, WORTH / (curvature * told)))
+    rho, information = 0.0, curvature * highest
+    run[RUN.pending] += information
+    if information > 0.0 and run[RUN.pending] >= WORTH:
+        run[RUN.pending] -= max(information, WORTH)
+        rho = math.sqrt(curvature * unfaded * max(1.0, WORTH / information))
     inside = 0.0
     for b in range(count + 1):
         j, place = slots[b], state.places[slots[b]]

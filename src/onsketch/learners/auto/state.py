@@ -38,12 +38,11 @@ SKETCH_RIDGES, GROWTHS = (0.03, 0.003), (0.5, 0.05)
 """Ridges over a sketch, in the same unit, and the shares of what the sketch lost that are added to them."""
 NARROW, FEW = 260, 700_000
 """The metric is exact while d + 1 ≤ NARROW and K·(d + 1)² ≤ FEW."""
-WORTH = 0.01
-"""Curvature times leverage of a row that is worth its place in the sketch; smaller ones are saved up."""
+WORTH, SLIGHT = 0.08, 1e-5
+"""Information, curvature times leverage, with which a row enters a metric. Rows with less are saved up until one row
+enters for all of them. The second is for the exact metrics of numbers and counts: there every row counts."""
 FREE, PATIENCE, PLACES = 1024, 10.0, 20_000
 """So many features have sketch columns at once, the others after so many values; there are so many columns at most."""
-SLIGHT = 1e-5
-"""Smaller products of curvature and leverage leave an exact metric as it is."""
 SMALL = 0.1
 """A class is left alone where its gradient cannot move its margin by more than this share of the ridge's length."""
 LEAST_FACTOR = 0.01
@@ -113,8 +112,8 @@ class Run(NamedTuple):
     """Mean log magnitude, and the values it is of."""
     lost: int
     """Sum of the energies that shrinks have taken off."""
-    credit: int
-    """Curvature times leverage of the rows that were too small for the sketch."""
+    pending: int
+    """Information of the rows that are not in the sketch yet."""
     alpha: int
     """Sum of the factors of the classes."""
     centre: int
@@ -162,13 +161,15 @@ class Setup(NamedTuple):
 class State(NamedTuple):
     """Weights w of a row's features and constant (slot 0), for each output and class; see ``round.py``."""
 
-    figures: Annotated[Floats, Array(f"slots {scaling.FIGURES}")]
+    figures: Annotated[Floats, Array(f"slots {scaling.FIGURES}", within=(0.0, 1e301))]
     weights: Annotated[Reals, Array(f"slots {OUTPUTS} classes", "real")]
     energies: Annotated[Reals, Array(f"slots {FIRST}", "real", within=(0.0, math.inf))]
     places: Annotated[Ints, Array("slots", "i4", start=-1)]
     """Column of the sketch; −1 for none."""
-    listed: Annotated[Ints, Array("slots", "i4")]
-    """The slots of centred features, which a row visits also where they are 0."""
+    listed: Annotated[Ints, Array("centred", "i4")]
+    """The slots of centred features, which a row visits also where they are 0; ``centred`` is a multiple of 8."""
+    centred: Annotated[Floats, Array(f"{scaling.STATISTICS} centred")]
+    """Their statistics."""
     slot_of: Annotated[Ints, Array("places", "i4")]
     table: Table
     """The columns of the sketch S without the rows since the last shrink; see ``columns.py``."""
@@ -186,6 +187,8 @@ class State(NamedTuple):
     delayed_by: Annotated[Floats, Array(f"{NEWTON} classes {DELAYED}")]
     waiting: Annotated[Longs, Array(f"{NEWTON} classes", "i8", within=(0, DELAYED - 1))]
     """How many there are."""
+    pending: Annotated[Floats, Array(f"{NEWTON} classes", within=(0.0, math.inf))]
+    """Information of the rows that are not in an exact metric yet."""
     factors: Annotated[Floats, Array("classes")]
     """Curvature that each class has had, over a sketch."""
     running: Annotated[Floats, Array(f"{len(Run._fields)}")]
@@ -217,8 +220,13 @@ class Scratch(NamedTuple):
     rare: Annotated[Floats, Array("entries")]
     wide: Annotated[Floats, Array("entries")]
     rarity: Annotated[Floats, Array("entries")]
-    logs: Annotated[Floats, Array("entries")]
+    statistics: Annotated[Floats, Array(f"{scaling.ENTRIES} entries")]
+    """Of the row's entries: see ``core/scaling.py``."""
+    order: Annotated[Floats, Array("entries")]
+    """0, 1, 2, …"""
     moved: Annotated[Longs, Array("entries", "i8")]
+    earlier: Annotated[Floats, Array("entries 3")]
+    """Entries that have moved, and their three forms before."""
     by: Annotated[Floats, Array(f"{FIRST} entries")]
     energies: Annotated[Floats, Array(f"{FIRST} entries")]
     paces: Annotated[Floats, Array(f"{FIRST}")]
@@ -257,10 +265,6 @@ class Scratch(NamedTuple):
     steep: Annotated[Floats, Array(f"{LANES}")]
     bends: Annotated[Floats, Array(f"{LANES}")]
     """Margins, lengths, slopes and curvatures of implicit steps that are taken at once."""
-    label: Annotated[Floats, Array("4")]
-    marks: Annotated[Longs, Array("slots", "i8")]
-    """The stamp of the last row that had the feature."""
-    stamp: Annotated[Longs, Array("1", "i8")]
 
 
 class PoolScratch(NamedTuple):
@@ -283,13 +287,13 @@ def start(state: State) -> None:
     state.places[0] = 0
 
 
-def new_scratch(state: State, entries: int, slots: int) -> Scratch:
+def new_scratch(state: State, entries: int) -> Scratch:
     """Return arrays for the rounds of rows with so many entries."""
     have = states.sizes(state)
-    classes, square, width = have["classes"], have["square"], have["width"]
     made: Scratch = states.new(
-        Scratch, entries=padded(entries) + 8, classes=classes, square=square, width=width, slots=slots,
-        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(width),
+        Scratch, entries=padded(entries, 8) + 8, classes=have["classes"], square=have["square"], width=have["width"],
+        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(have["width"]),
         entry=state.table.running.shape[2],
     )  # fmt: skip
+    made.order[:] = np.arange(made.order.size)
     return made

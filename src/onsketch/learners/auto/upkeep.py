@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
+from onsketch.core import scaling
 from onsketch.core import state as states
-from onsketch.core.scaling import MAGNITUDE_USED, SCALE, VALUES
+from onsketch.core.scaling import SCALE, SIZE, VALUES
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.vectors import padded
 from onsketch.learners.auto.columns import IN_BUFFER, fill_columns, ridge_of
@@ -60,9 +61,14 @@ def ridges(state: State) -> list[float]:
     return [ridge(state.running, state.gram.shape[0] == 0, e) for e in range(NEWTON)]
 
 
+def statistics(state: State) -> Floats:
+    """Return all statistics of each feature, (slots, STATISTICS)."""
+    return scaling.whole(state.figures, state.centred, state.listed[: int(state.running[RUN.listed])])
+
+
 def units(figures: Floats, running: Floats) -> Floats:
     """Return the factors of weights in the units of the data, (slots, OUTPUTS); 0 where there is no scale."""
-    t, scale, size = max(float(running[RUN.rounds]), 1.0), figures[:, SCALE], figures[:, MAGNITUDE_USED]
+    t, scale, size = max(float(running[RUN.rounds]), 1.0), figures[:, SCALE], figures[:, SIZE]
     own = np.where(scale > 0.0, 1.0 / np.where(scale > 0.0, scale, 1.0), 0.0)
     rare = own * (1.0 + RARITY * np.log(np.maximum(t / np.maximum(figures[:, VALUES], 1.0), 1.0)))
     broad = np.clip(size / math.exp(running[RUN.common]), 1.0 / BROADEST, BROADEST)
@@ -199,9 +205,9 @@ def sketched(state: State, size: int) -> State:
     used, total = float(run[RUN.used]), np.zeros((seen, seen))
     fresh: State = states.new(
         State, slots=len(state.places), classes=state.weights.shape[2], places=seen + 64, width=2 * size, square=0,
-        buffered=0, since=0, table=state.table, real=state.weights.dtype,
+        centred=len(state.listed), buffered=0, since=0, table=state.table, real=state.weights.dtype,
     )  # fmt: skip
-    for name in ("figures", "weights", "energies", "listed", "running"):
+    for name in ("figures", "centred", "weights", "energies", "listed", "running"):
         getattr(fresh, name)[...] = getattr(state, name)
     run = fresh.running
     if used > 0.0:

@@ -18,10 +18,10 @@ from onsketch.jobs.models import loss_of
 from onsketch.jobs.plans import Plan, same_plan
 from onsketch.jobs.predictions import Predictions
 from onsketch.jobs.tally import Course, Progress, Record
-from onsketch.jobs.weights import Scales
 
 if TYPE_CHECKING:
     from onsketch.jobs.notes import Checkpoint, Pass, Trained
+    from onsketch.jobs.weights import Scales
 
 
 class Resumable:

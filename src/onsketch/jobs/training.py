@@ -27,7 +27,6 @@ from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.plans import Plan, check_format
 from onsketch.jobs.predictions import answers, check_kind, default_kind, words
 from onsketch.jobs.tally import Course, Judged, Progress, Record
-from onsketch.jobs.weights import Scales
 from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ class Training(Resumable):
 
     def watch(self) -> None:
         """Draw the course and count the scales of features from here on, for a page; nothing learned depends on it."""
+        from onsketch.jobs.weights import Scales
+
         self.scales, self.course, self.held_out_course = Scales(), Course(), Course()
 
     def start_from(self, learner: Any, task: Task, position: Any) -> None:

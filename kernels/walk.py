@@ -164,8 +164,9 @@ def _wide() -> Any:
 def _text() -> list[Any]:
     """Readers of every format, with products of features."""
     from onsketch.data import stream
-    from onsketch.rows.encoder import Encoder, bags_of_words
+    from onsketch.rows.encoder import Encoder
     from onsketch.rows.schema import Field, Schema
+    from onsketch.rows.words import bags_of_words
 
     found = []
     texts = {

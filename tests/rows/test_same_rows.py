@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from onsketch.core.errors import InputError
 from onsketch.data import stream
-from onsketch.rows import encoder
-from onsketch.rows.encoder import Encoder, Faults
+from onsketch.rows import words
+from onsketch.rows.arrays import Faults, as_columns
+from onsketch.rows.encoder import Encoder
 from onsketch.rows.names import Names
 from onsketch.rows.schema import Field, Schema, word_of
 
@@ -140,22 +141,27 @@ def sources(kinds, rows, schema, missing):
     yield "JSON", lambda e: e.objects(through_json(rows))
     yield "CSV", lambda e: e.objects(through_csv(text))
     yield "columns", lambda e: e.columns(columns, len(rows))
-    yield "pandas", lambda e: e.frame(pd.DataFrame(columns))
+    yield "pandas", lambda e: of_table(e, pd.DataFrame(columns))
     yield "NumPy", lambda e: e.columns({n: pd.DataFrame(columns)[n].to_numpy() for n in names}, len(rows))
-    yield "pandas categories", lambda e: e.frame(pd.DataFrame(typed).astype(dict.fromkeys(words, "category")))
+    yield "pandas categories", lambda e: of_table(e, pd.DataFrame(typed).astype(dict.fromkeys(words, "category")))
     yield "pandas CSV", lambda e: e.objects(through_csv(pd.DataFrame(columns).to_csv(index=False)))
-    yield "polars", lambda e: e.frame(frame)
-    yield "polars categories", lambda e: e.frame(frame.with_columns(frame[n].cast(pl.Categorical) for n in words))
-    yield "Arrow table", lambda e: e.table(table)
-    yield "Arrow chunks", lambda e: e.table(pa.concat_tables([table.slice(0, 1), table.slice(1)]))
-    yield "Arrow batch", lambda e: e.table(table.combine_chunks().to_batches()[0])
-    yield "Arrow slice", lambda e: e.table(pa.concat_tables([table, table]).combine_chunks().slice(len(rows)))
+    yield "polars", lambda e: of_table(e, frame)
+    yield "polars categories", lambda e: of_table(e, frame.with_columns(frame[n].cast(pl.Categorical) for n in words))
+    yield "Arrow table", lambda e: of_table(e, table)
+    yield "Arrow chunks", lambda e: of_table(e, pa.concat_tables([table.slice(0, 1), table.slice(1)]))
+    yield "Arrow batch", lambda e: of_table(e, table.combine_chunks().to_batches()[0])
+    yield "Arrow slice", lambda e: of_table(e, pa.concat_tables([table, table]).combine_chunks().slice(len(rows)))
     for index in (pa.uint32(), pa.int8()):
         coded = {n: table[n].combine_chunks().dictionary_encode().cast(pa.dictionary(index, pa.string())) if n in words
                  else table[n] for n in names}  # fmt: skip
-        yield f"Arrow dictionary {index}", lambda e, coded=coded: e.table(pa.table(coded))
+        yield f"Arrow dictionary {index}", lambda e, coded=coded: of_table(e, pa.table(coded))
     if readable(kinds, rows):
         yield "compiled CSV", lambda e: compiled(text, schema, missing)
+
+
+def of_table(encoder, table):
+    """The rows of a data frame or an Arrow table."""
+    return encoder.columns(as_columns(table), table.shape[0])
 
 
 def parts(block):
@@ -204,10 +210,10 @@ def test_objects_within_objects_are_columns_of_theirs():
         encoder = Encoder(schema)
         wanted = parts(encoder.objects(flat))
         assert parts(encoder.objects(rows)) == wanted
-        assert parts(encoder.table(pa.Table.from_pylist(rows))) == wanted
-        assert parts(encoder.table(pa.Table.from_pylist(flat))) == wanted
-        assert parts(encoder.frame(pl.DataFrame(rows))) == wanted
-        assert parts(encoder.frame(pd.DataFrame(flat))) == wanted
+        assert parts(of_table(encoder, pa.Table.from_pylist(rows))) == wanted
+        assert parts(of_table(encoder, pa.Table.from_pylist(flat))) == wanted
+        assert parts(of_table(encoder, pl.DataFrame(rows))) == wanted
+        assert parts(of_table(encoder, pd.DataFrame(flat))) == wanted
 
 
 def test_lists_are_texts_of_words_or_columns_by_place():
@@ -216,7 +222,7 @@ def test_lists_are_texts_of_words_or_columns_by_place():
     found = {names.of(slot): value for slot, value in zip(rows.indices.tolist(), rows.data.tolist(), strict=True)}
     assert found == {"x.0": 1.0, "x.2": 2.5, "tags=a": 2.0, "tags=b": 1.0}
     table = pa.Table.from_pylist([{"x": [1, 0, 2.5], "tags": ["b", "a", "a"]}])
-    assert parts(encoder.table(table)) == parts(rows)
+    assert parts(of_table(encoder, table)) == parts(rows)
 
 
 def test_other_types_of_the_same_values():
@@ -244,12 +250,12 @@ def test_other_types_of_the_same_values():
                 "size": pa.array([row["size"] for row in rows], pa.string()).cast(text),
                 "part": pa.array([row["part"] for row in rows], pa.float32()),
             })  # fmt: skip
-            assert parts(encoder.table(table)) == wanted
-            assert parts(encoder.frame(table.to_pandas())) == wanted
+            assert parts(of_table(encoder, table)) == wanted
+            assert parts(of_table(encoder, table.to_pandas())) == wanted
     frame = pl.DataFrame(rows).with_columns(
         pl.col("size").cast(pl.Enum(["large", "small"])), pl.col("when").dt.convert_time_zone("Asia/Tokyo")
     )
-    assert parts(encoder.frame(frame)) == wanted
+    assert parts(of_table(encoder, frame)) == wanted
 
 
 def test_products_of_columns_are_the_same_from_every_source():
@@ -261,7 +267,7 @@ def test_products_of_columns_are_the_same_from_every_source():
     for options in ({"quadratic": "::"}, {"interact": ["age,job"]}, {"quadratic": "aj", "cubic": "ajp"}):
         encoder = Encoder(schema, pairs=as_interactions(**options), names=(names := Names()))
         wanted = encoder.objects(rows)
-        assert parts(encoder.table(pa.Table.from_pylist(rows))) == parts(wanted)
+        assert parts(of_table(encoder, pa.Table.from_pylist(rows))) == parts(wanted)
         with stream(io.BytesIO(text.encode()), "csv", schema=schema.state(), label="none", unlabelled=True, names=True,
                     missing="indicate", **options) as blocks:  # fmt: skip
             (block,) = blocks
@@ -287,7 +293,7 @@ def test_names_are_those_of_the_features():
         "when.days",
     }
     schema = Schema(tuple(Field(name, kind) for name, kind in kinds.items()))
-    for encode in (lambda e: e.objects([row]), lambda e: e.table(pa.Table.from_pylist([row]))):
+    for encode in (lambda e: e.objects([row]), lambda e: of_table(e, pa.Table.from_pylist([row]))):
         names = Names()
         rows = encode(Encoder(schema, names=names))
         assert {names.of(slot) for slot in rows.indices.tolist()} == wanted
@@ -314,7 +320,7 @@ def test_errors_name_row_and_column_and_can_be_collected():
 
 
 def test_a_category_that_recurs_after_the_cache_was_emptied(monkeypatch):
-    from onsketch.rows import encoder as module
+    from onsketch.rows import words as module
 
     rows = [{"a": f"w{k % 7}", "t": f"one w{k % 5} w{k % 3}"} for k in range(40)]
     schema = Schema((Field("a", "category"), Field("t", "text")))
@@ -330,7 +336,7 @@ def test_whole_numbers_are_one_category_whether_written_as_float_or_not(number):
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_threads_share_an_encoder_whose_cache_is_emptied(monkeypatch, listed):
-    monkeypatch.setattr(encoder, "MOST_WORDS", 40)
+    monkeypatch.setattr(words, "MOST_WORDS", 40)
     fields = (Field("job", "category"), Field("text", "text"), Field("age", "number"))
     shared = Encoder(Schema(fields) if listed else Schema(extra="learn"))
     rng = np.random.default_rng(0)
@@ -361,7 +367,7 @@ def test_threads_share_an_encoder_whose_cache_is_emptied(monkeypatch, listed):
 
 
 def test_names_and_words_of_any_length_and_number_take_little_memory(monkeypatch):
-    monkeypatch.setattr("onsketch.rows.encoder.MOST_WORDS", 100)
+    monkeypatch.setattr("onsketch.rows.words.MOST_WORDS", 100)
     names = Names()
     encoder = Encoder(Schema((), extra="learn"), names=names)
     plain = Encoder(Schema((), extra="learn"))

@@ -19,7 +19,7 @@ from onsketch.data.parquet import in_a_line, open_parquet, row_groups
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
-from onsketch.rows.encoder import (
+from onsketch.rows.arrays import (
     Faults,
     as_floats,
     cells_of,

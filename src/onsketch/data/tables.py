@@ -19,9 +19,10 @@ from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, pa
 from onsketch.data.sniff import blanks_between
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
-from onsketch.rows.encoder import Entries, bags, date_slots
+from onsketch.rows.encoder import date_slots
 from onsketch.rows.schema import ANY, CATEGORICAL, FEATURES, KINDS, LABEL, ORDERS, TAG, TEXT, WEIGHT, Schema, word_of
 from onsketch.rows.sparse import Sparse
+from onsketch.rows.words import Entries, bags
 
 Floats = NDArray[np.float64]
 

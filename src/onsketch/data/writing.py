@@ -126,7 +126,7 @@ def _write_csv(name: str, X: Any, heads: list[Any], tags: Any, columns: Any) -> 
 
 
 def _write_arrow(name: str, X: Any, heads: list[Any], tags: Any, columns: Any) -> None:
-    from onsketch.rows.encoder import import_pyarrow
+    from onsketch.rows.arrays import import_pyarrow
 
     pyarrow = import_pyarrow()
     table = pyarrow.table(_table(X, heads, tags, columns))
@@ -135,7 +135,7 @@ def _write_arrow(name: str, X: Any, heads: list[Any], tags: Any, columns: Any) -
 
 
 def _write_parquet(name: str, X: Any, heads: list[Any], tags: Any, columns: Any) -> None:
-    from onsketch.rows.encoder import import_pyarrow
+    from onsketch.rows.arrays import import_pyarrow
 
     pyarrow = import_pyarrow()
     from pyarrow import parquet

@@ -20,7 +20,8 @@ from onsketch.jobs.plans import Plan
 from onsketch.jobs.predictions import check_kind, classes_of, labels_of
 from onsketch.jobs.training import Training
 from onsketch.learners.rows import as_weights
-from onsketch.rows.encoder import Encoder, as_columns, flattened
+from onsketch.rows.arrays import as_columns
+from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import Interactions, as_interactions
 from onsketch.rows.labels import Labels

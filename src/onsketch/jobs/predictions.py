@@ -177,7 +177,7 @@ class TableFile:
         """Some rows, as columns by name; all calls have the same columns."""
         ending = self._path.suffix.lower()
         if ending == ".parquet":
-            from onsketch.rows.encoder import import_pyarrow
+            from onsketch.rows.arrays import import_pyarrow
 
             import_pyarrow()
             from pyarrow import ArrowException, parquet, schema, string

@@ -24,6 +24,8 @@ from onsketch.rows.hashing import FNV_PRIME
 from onsketch.rows.names import Names
 
 ANY = ord(":")
+NONE = -1
+"""In the third place of a product: it has two factors."""
 _NOWHERE = 0
 """Namespace of features without products."""
 
@@ -71,14 +73,14 @@ class Interactions:
             return 1 + named.index(name) if name in named else _NOWHERE
         return (name.encode() or b" ")[0] if self.letters else ord(" ")
 
-    def table(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Pairs and triples as compiled loops read them."""
+    def table(self) -> NDArray[np.int64]:
+        """Return the namespaces of each product, as compiled loops read them: pairs have NONE in the third place."""
         places = {name: 1 + k for k, name in enumerate(self.named())}
-        named = [tuple(sorted(places[name] for name in group)) for group in self.columns]
-        pairs = [*self.pairs, *(group for group in named if len(group) == 2)]
-        triples = [*self.triples, *(group for group in named if len(group) == 3)]
-        two, three = np.array(pairs, dtype=np.uint8), np.array(triples, dtype=np.uint8)
-        return two.reshape(-1, 2), three.reshape(-1, 3)
+        named = [sorted(places[name] for name in group) for group in self.columns]
+        products = [*self.pairs, *(group for group in named if len(group) == 2), *self.triples]
+        products += [group for group in named if len(group) == 3]
+        padded = [[*product, NONE][:3] for product in products]
+        return np.array(padded, dtype=np.int64).reshape(-1, 3)
 
     def named(self) -> list[str]:
         """Return the columns of products that are asked for by name."""
@@ -159,133 +161,74 @@ def _multiply(first, second, i, j, spaces):
 
 
 @inlined
-def _count_pairs(spaces, low, high, first, second, tried, limit):
-    """Count the pairs of a row that are multiplied, and the pairs tried; stop beyond the limit. O((high − low)²)."""
-    count = 0
-    for i in range(low, high):
-        if first == ANY or first == spaces[i]:
-            for j in range(low, high):
-                count += _multiply(first, second, i, j, spaces)
-            tried += high - low
-            if tried > limit:
-                break
-    return count, tried
-
-
-@inlined
-def _count_triples(spaces, low, high, first, second, third, tried, limit):
-    """The same for products of three."""
-    count = 0
-    for i in range(low, high):
-        if first == ANY or first == spaces[i]:
-            for j in range(low, high):
-                if _multiply(first, second, i, j, spaces):
-                    for m in range(low, high):
-                        count += _multiply(second, third, j, m, spaces)
-                    tried += high - low
-                    if tried > limit:
-                        return count, tried
-            tried += high - low
-            if tried > limit:
-                return count, tried
-    return count, tried
-
-
-@kernel
-def _count_products(indptr, spaces, pairs, triples, most, out_ptr):
-    """Count the values of each row with its products. Return the first row with too many of them, or −1.
-
-    A row counts as one with too many if finding its products takes more than ``_ROWS_AT_MOST · most`` trials.
-    """
-    limit = _ROWS_AT_MOST * most
-    for row in range(indptr.size - 1):
-        low, high = indptr[row], indptr[row + 1]
-        products, tried = 0, 0
-        for k in range(pairs.shape[0]):
-            if tried <= limit:
-                found, tried = _count_pairs(spaces, low, high, pairs[k, 0], pairs[k, 1], tried, limit)
-                products += found
-        for k in range(triples.shape[0]):
-            if tried <= limit:
-                first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
-                found, tried = _count_triples(spaces, low, high, first, second, third, tried, limit)
-                products += found
-        if tried > limit or products > most:
-            return row
-        out_ptr[row + 1] = out_ptr[row] + high - low + products
-    return -1
-
-
-@inlined
 def _put(out, end, column, value, i, j, m):
-    """Append a value and, if wanted, the features of which it is the product."""
+    """Append a value and, if wanted, the features of which it is the product; return the new end.
+
+    The end is −1 if the value is not finite. Without arrays to write to, values are only counted.
+    """
     out_indices, out_values, made = out
+    if out_indices.size == 0:
+        return end + 1
+    if not abs(value) < np.inf:
+        return -1
     out_indices[end] = column
     out_values[end] = value
     if made.shape[0] > 0:
         made[end, 0], made[end, 1], made[end, 2] = i, j, m
+    return end + 1
 
 
 @inlined
-def _put_pairs(row, low, high, first, second, mask, out, end):
-    """Append a row's products of two; return the new end, or −1 if one is not finite."""
-    indices, values, spaces = row
-    for i in range(low, high):
-        if first == ANY or first == spaces[i]:
-            half = FNV_PRIME * np.uint64(indices[i] & mask)
-            for j in range(low, high):
-                if _multiply(first, second, i, j, spaces):
-                    product = values[i] * values[j]
-                    if not abs(product) < np.inf:
-                        return -1
-                    _put(out, end, np.int64(half ^ np.uint64(indices[j])) & mask, product, i, j, -1)
-                    end += 1
-    return end
+def _products(row, low, high, product, mask, out, end, tried, limit):
+    """Append a row's products of two or three namespaces; return the new end, as ``_put``, and the number of trials.
 
-
-@inlined
-def _put_triples(row, low, high, first, second, third, mask, out, end):
-    """The same for products of three."""
+    Stops beyond ``limit`` trials. Cost: O((high − low)²) for two, O((high − low)³) for three.
+    """
     indices, values, spaces = row
+    first, second, third = product
     for i in range(low, high):
-        if first == ANY or first == spaces[i]:
-            half = FNV_PRIME * np.uint64(indices[i] & mask)
-            for j in range(low, high):
-                if _multiply(first, second, i, j, spaces):
-                    whole = FNV_PRIME * (half ^ np.uint64(indices[j]))
-                    pair = values[i] * values[j]
-                    for m in range(low, high):
-                        if _multiply(second, third, j, m, spaces):
-                            product = pair * values[m]
-                            if not abs(product) < np.inf:
-                                return -1
-                            _put(out, end, np.int64(whole ^ np.uint64(indices[m])) & mask, product, i, j, m)
-                            end += 1
-    return end
+        if first != ANY and first != spaces[i]:
+            continue
+        half = FNV_PRIME * np.uint64(indices[i] & mask)
+        for j in range(low, high):
+            if end < 0 or tried > limit:
+                return end, tried
+            if not _multiply(first, second, i, j, spaces):
+                continue
+            column, value = half ^ np.uint64(indices[j]), values[i] * values[j]
+            if third == NONE:
+                end = _put(out, end, np.int64(column) & mask, value, i, j, -1)
+                continue
+            whole = FNV_PRIME * column
+            for m in range(low, high):
+                if end >= 0 and _multiply(second, third, j, m, spaces):
+                    three = np.int64(whole ^ np.uint64(indices[m])) & mask
+                    end = _put(out, end, three, value * values[m], i, j, m)
+            tried += high - low
+        tried += high - low
+    return end, tried
 
 
 @kernel
-def _multiply_rows(indptr, indices, values, spaces, pairs, triples, mask, out_ptr, out_indices, out_values, made):
-    """Copy each row, followed by its products. Returns the first row with a product that is not finite, or −1.
+def _multiply_rows(indptr, indices, values, spaces, products, most, mask, out_ptr, out_indices, out_values, made):
+    """Copy each row, followed by its products, or only count them if there is nowhere to write.
 
-    ``made`` takes the places of what was multiplied, where it is not empty.
+    ``made`` takes the places of what was multiplied, where it is not empty. Returns the first row with more than
+    ``most`` products, with too many trials, or with a product that is not finite; or −1.
     """
-    source, out = (indices, values, spaces), (out_indices, out_values, made)
+    source, out, limit = (indices, values, spaces), (out_indices, out_values, made), _ROWS_AT_MOST * most
     for row in range(indptr.size - 1):
-        end = out_ptr[row]
         low, high = indptr[row], indptr[row + 1]
+        end, tried = out_ptr[row], 0
         for i in range(low, high):
-            _put(out, end, indices[i] & mask, values[i], i, -1, -1)
-            end += 1
-        for k in range(pairs.shape[0]):
-            if end >= 0:
-                end = _put_pairs(source, low, high, pairs[k, 0], pairs[k, 1], mask, out, end)
-        for k in range(triples.shape[0]):
-            if end >= 0:
-                first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
-                end = _put_triples(source, low, high, first, second, third, mask, out, end)
-        if end < 0:
+            end = _put(out, end, indices[i] & mask, values[i], i, -1, -1)
+        for k in range(products.shape[0]):
+            if end >= 0 and tried <= limit:
+                product = products[k, 0], products[k, 1], products[k, 2]
+                end, tried = _products(source, low, high, product, mask, out, end, tried, limit)
+        if end < 0 or tried > limit or end - out_ptr[row] - (high - low) > most:
             return row
+        out_ptr[row + 1] = end
     return -1
 
 
@@ -303,9 +246,10 @@ def interact(
     Cost: for each row and pair, (values of the first namespace)·(values of the row); for three, twice as much.
     """
     wanted = wanted if isinstance(wanted, Interactions) else Interactions(wanted)
-    pairs, triples = wanted.table()
-    out_ptr = np.zeros_like(indptr)
-    row = _count_products(indptr, spaces, pairs, triples, wanted.most, out_ptr)
+    source = np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(values), spaces
+    how = wanted.table(), wanted.most, mask
+    out_ptr, nothing = np.zeros_like(indptr), np.empty(0, dtype=np.int64)
+    row = _multiply_rows(*source, *how, out_ptr, nothing, np.empty(0), np.empty((0, 3), dtype=np.int64))
     if row >= 0:
         raise InputError(
             f"row {row} of this block has {indptr[row + 1] - indptr[row]:,} values, and makes more products than "
@@ -322,8 +266,7 @@ def interact(
     out_indices = np.empty(out_ptr[-1], dtype=np.int64)
     out_values = np.empty(out_ptr[-1])
     made = np.empty((0 if names is None else out_ptr[-1], 3), dtype=np.int64)
-    whole = np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(values)
-    row = _multiply_rows(*whole, spaces, pairs, triples, mask, out_ptr, out_indices, out_values, made)
+    row = _multiply_rows(*source, *how, out_ptr, out_indices, out_values, made)
     if row >= 0:
         raise InputError(f"quadratic: a product in row {row} of this block is beyond float64; rescale the features.")
     if names is not None:

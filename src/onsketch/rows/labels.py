@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
-from onsketch.rows.encoder import Faults, as_floats, cells_of, distinct, is_numeric
+from onsketch.rows.arrays import Faults, as_floats, cells_of, distinct, is_numeric
 from onsketch.rows.schema import GAPS, is_gap, number_of, word_of
 
 MOST_CLASSES = 10_000

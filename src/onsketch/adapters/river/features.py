@@ -22,7 +22,7 @@ from onsketch.core.matrices import sound
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
 from onsketch.learners.single import NOT_NUMBERS, PreparedRow, SingleRows
-from onsketch.rows.encoder import refuse_twice
+from onsketch.rows.arrays import refuse_twice
 from onsketch.rows.names import Numbers
 from onsketch.rows.schema import is_gap, number_of, word_of
 

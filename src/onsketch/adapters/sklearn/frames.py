@@ -17,15 +17,8 @@ from sklearn.utils.validation import validate_data
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data.arrow import schema_of
 from onsketch.data.columns import Roles
-from onsketch.rows.encoder import (
-    Encoder,
-    as_columns,
-    as_floats,
-    cells_of,
-    import_pyarrow,
-    is_numeric,
-    refuse_twice,
-)
+from onsketch.rows.arrays import as_columns, as_floats, cells_of, import_pyarrow, is_numeric, refuse_twice
+from onsketch.rows.encoder import Encoder
 from onsketch.rows.names import Names, Numbers
 from onsketch.rows.schema import NUMERIC_KINDS, Schema
 

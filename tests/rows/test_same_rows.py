@@ -27,7 +27,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
-LETTERS = st.characters(codec="utf-8", exclude_characters="\x00\r", exclude_categories=["Cs"])
+LETTERS = st.characters(codec="utf-8", exclude_characters="\x00\r\ufeff", exclude_categories=["Cs"])
 WORDS = st.one_of(
     st.sampled_from(["red", "blue", " red ", "007", "3.0", "3", "-0.0", "1e5", "NA", "", "?", "n/a", "True", "x=y",
                      "a.b", "2024-05-01", '"q"', "a,b", "two\nlines", "É", "ς", "17"]),

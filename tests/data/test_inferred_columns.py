@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from onsketch.data import stream
 from onsketch.errors import ReadError
+from onsketch.rows.arrays import as_columns
 from onsketch.rows.encoder import Encoder
 from onsketch.rows.schema import DMY, MDY, YMD, Schema, number_of, second_of
 

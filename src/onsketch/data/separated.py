@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.data.cursor import (
     ASKED,
@@ -54,6 +57,7 @@ WORD = 1
 REFUSED, LEFT_OUT = -2, -1
 """Treatment of a missing value, in the place of the feature that stands for it: a bad line, or nothing."""
 
+_FIRST_KEY = 257
 _TRUE, _FALSE = (int.from_bytes(word, "big") for word in (b"true", b"false"))
 
 
@@ -104,6 +108,15 @@ def _field(text, at, delimiter, stop, breaks):
     return start, end, at, 0
 
 
+def missing_table(words: Sequence[str]) -> NDArray[np.int64]:
+    """Return the table of words for missing values that ``_is_missing`` reads."""
+    encoded = [np.frombuffer(word.encode() + b" ", dtype=np.uint8) for word in words]
+    table = np.zeros(_FIRST_KEY, dtype=np.int64)
+    table[0] = max(word.size - 1 for word in encoded)
+    table[[1 + int(word[0]) for word in encoded]] = 1
+    return np.concatenate([table, [word_key(word, 0, word.size - 1) for word in encoded]])
+
+
 @inner
 def word_key(text, start, stop):
     """Return a number that stands for a short text: of up to 4 bytes the text itself, else a hash."""
@@ -118,12 +131,15 @@ def word_key(text, start, stop):
 
 @inner
 def _is_missing(text, start, stop, gaps):
-    """Return True if a field marks a missing value; ``gaps`` are the keys of such words, after the longest length."""
-    if stop - start > gaps[0]:
+    """Return True if a field marks a missing value.
+
+    ``gaps`` has the longest length of such words, flags for the 256 bytes by which they begin, and their keys.
+    """
+    if stop - start > gaps[0] or (stop > start and gaps[1 + text[start]] == 0):
         return False
     word = word_key(text, start, stop)
     found = False
-    for k in range(1, gaps.size):
+    for k in range(_FIRST_KEY, gaps.size):
         found |= word == gaps[k]
     return found
 

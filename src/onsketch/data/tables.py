@@ -15,7 +15,7 @@ from onsketch.data.columns import decide, number, place_of
 from onsketch.data.cursor import FEW_FIELDS, MANY_FIELDS, OPEN_QUOTE
 from onsketch.data.named import NamedValues
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, split
-from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, parse_csv, word_key
+from onsketch.data.separated import LEFT_OUT, REFUSED, ROOM, TEXT_HERE, WORD, missing_table, parse_csv
 from onsketch.data.sniff import blanks_between
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
@@ -115,9 +115,7 @@ class CSV(NamedValues, TextFormat):
         prefix = np.frombuffer(b"".join(prefixes) or b" ", dtype=np.uint8)
         forms = np.array([ORDERS[one.form] if one.kind == "date" else one.comma for one in fields], dtype=np.int64)
         origins = np.array([self.pairs.origin(field.name) for field in fields], dtype=np.uint8)
-        missing_words = [word.encode() for word in self.schema.missing_words if isinstance(word, str)]
-        keys = [word_key(np.frombuffer(word + b" ", dtype=np.uint8), 0, len(word)) for word in missing_words]
-        gaps = np.array([max(map(len, missing_words)), *keys], dtype=np.int64)
+        gaps = missing_table([word for word in self.schema.missing_words if isinstance(word, str)])
         numbers = np.array([word for word in self.schema.missing_words if isinstance(word, float)], dtype=np.float64)
         width = 0 if self.schema.hashed else self.width
         self._table = (

@@ -176,7 +176,8 @@ def test_typed_columns_of_other_formats_are_the_same_rows():
         assert [part.tolist() for part in found.rows[:3]] == [part.tolist() for part in block.rows[:3]]
         assert named == names
     schema = Schema.from_state({"fields": [fields["when"], fields["note"]]})
-    frame = Encoder(schema, 24).frame(pd.DataFrame(rows)[["when", "note"]])
+    columns = as_columns(pd.DataFrame(rows)[["when", "note"]])
+    frame = Encoder(schema, 24).columns(columns, len(rows))
     assert [part.tolist() for part in frame[:3]] == [part.tolist() for part in block.rows[:3]]
 
 

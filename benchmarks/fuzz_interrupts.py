@@ -123,6 +123,7 @@ def kinds() -> Iterator[Kind]:
     single: dict[str, tuple[Callable[[], Any], Any]] = {
         "River adagrad": (lambda: river.OnlineClassifier("adagrad"), SIGNS > 0),
         "River auto": (river.OnlineClassifier, SIGNS > 0),
+        "River 0 and 1": (lambda: river.OnlineClassifier("adagrad"), (SIGNS > 0).astype(int)),
         "River classes": (lambda: river.OnlineClassifier("adagrad"), CODES + 2),
         "River softmax": (river.OnlineClassifier, CODES + 2),
         "River regressor": (lambda: river.OnlineRegressor("rfd-son"), TARGETS[:, 0]),

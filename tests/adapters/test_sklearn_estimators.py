@@ -258,6 +258,14 @@ def test_kernel_methods_take_their_options() -> None:
         assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("method", ["kons", "sketched-kons", "pros-n-kons"])
+def test_kernel_methods_need_no_scaling_and_keep_few_rows_by_default(method: str) -> None:
+    X, y = load_digits(return_X_y=True)  # pixels from 0 to 16
+    model = OnlineClassifier(method, random_state=0).fit(X[:900], y[:900] < 5)
+    assert model.score(X[900:], y[900:] < 5) > 0.85
+    assert model.learner_.diagnostics()["dictionary_size"] <= 500
+
+
 def test_an_option_of_no_concern_is_left_out_with_a_warning_so_that_grids_go_over_methods() -> None:
     X, y = words()
     with pytest.warns(UserWarning, match=r"sketch_size=5: left out.*method='adagrad'"):

@@ -220,8 +220,11 @@ def test_a_classifier_of_several_labels(tmp_path: Any) -> None:
     assert model.multilabel_
     model.save(tmp_path / "model")
     assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
-    one = OnlineClassifier(random_state=0).fit(X, labels[:, 0])
+    warm = OnlineClassifier(random_state=0, warm_start=True).fit(X, labels)
+    assert warm.fit(X, labels).learner_.rounds == 2 * len(X)
+    one = warm.fit(X, labels[:, 0])
     assert not one.multilabel_
+    assert one.learner_.rounds == len(X)
     with pytest.raises(ValueError, match="0 and 1 each"):
         OnlineClassifier().fit(X, labels * 2 + np.arange(400)[:, None] % 2)
 

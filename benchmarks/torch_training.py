@@ -53,7 +53,7 @@ CONTENDERS: dict[str, Callable[[nn.Module, float], Any]] = {
     "SOAP": soap,
     "Sketchy": _plain(sketched.Sketchy),
     "Sketchy, orthogonal": orthogonal(),
-    "orthogonal, refresh_every=10": orthogonal(refresh_every=10),
+    "Sketchy, orthogonal, refresh_every=10": orthogonal(refresh_every=10),
 }
 
 

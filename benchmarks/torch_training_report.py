@@ -25,8 +25,11 @@ NETWORKS = {
 REFERENCE = "NorMuon .9"
 VARIANTS = {
     "Sketchy, orthogonal": "as in the library",
-    "orthogonal, power 3/8": "power 3/8 in place of 1/4",
-    "recipe A": "prototype: AdamW for the other parameters, no Nesterov momentum there",
+    "Sketchy, orthogonal, refresh_every=10": "`refresh_every=10`",
+    "orthogonal, power 3/8": "`power=0.375`",
+    "orthogonal, no columns": "without NorMuon's normalisation",
+    "orthogonal, AdamW for the rest": "AdamW's steps, not Nesterov's, for all other parameters",
+    "recipe A": "prototype, AdamW for all other parameters",
     "recipe B": "prototype in blocks of 128, 3 Newton-Schulz steps, power 1/8",
     "recipe without a sketch": "prototype without a sketch, 5 Newton-Schulz steps",
 }

@@ -177,7 +177,7 @@ def test_typed_columns_of_other_formats_are_the_same_rows():
         assert named == names
     schema = Schema.from_state({"fields": [fields["when"], fields["note"]]})
     columns = as_columns(pd.DataFrame(rows)[["when", "note"]])
-    frame = Encoder(schema, 24).columns(columns, len(rows))
+    frame = Encoder(schema, 24).columns(columns, 200)
     assert [part.tolist() for part in frame[:3]] == [part.tolist() for part in block.rows[:3]]
 
 

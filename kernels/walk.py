@@ -24,7 +24,6 @@ from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass.coupled import COUPLED
 from onsketch.learners.options import Options
 from onsketch.learners.rows import as_rows
-from onsketch.learners.scaled.rows import RowScales
 
 DTYPES = ("float64", "float32")
 COUNT, WIDTH, BROAD = 40, 9, 4000
@@ -231,8 +230,6 @@ def _summaries() -> list[Any]:
         draws.uniform(seed, draws.COIN, 0, 0)
     for loss in LOSSES:
         found.append(loss_values(loss, [1.0, -1.0], [1.0, 1.0]))
-    scales = RowScales(of_labels=True)
-    scales.leave(scales.enter(as_rows(X, None), X[:, 0]), 1)  # as when a row is refused
     as_rows(np.array([[0.9 * LARGEST, 0.0]]), None)  # so large that its length is looked at
     solve(np.array([0.5, -0.5, 0.1]), 0, np.ones(3), 0.7, np.zeros(3))
     return [*found, hash_name("x", "a")]

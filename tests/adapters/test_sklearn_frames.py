@@ -190,11 +190,11 @@ def test_scales_of_targets_know_nothing_of_a_row_that_is_refused(monkeypatch: An
         model._clock[0] += 2
         return 2
 
-    monkeypatch.setattr(model, "_learn_blocks", refuse_the_third_row)
+    monkeypatch.setattr(model, "_play", refuse_the_third_row)
     with pytest.raises(UpdateError, match="row 2"):
         model.learn(X[40:], Y[40:] * 1e3)
     twin.learn(X[40:42], Y[40:42] * 1e3)
-    assert (model._arrays()["targets.others"] == twin._arrays()["targets.others"]).all()
+    assert (model._arrays()["stage.law.labels"] == twin._arrays()["stage.law.labels"]).all()
 
 
 def test_a_regressor_of_several_targets(tmp_path: Any) -> None:

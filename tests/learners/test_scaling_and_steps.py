@@ -11,7 +11,7 @@ from scipy import sparse
 
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
-from onsketch.learners.scaled.scales import COUNT, RUNNING, USED, scale_rows
+from onsketch.core.scaling import MEAN, SQUARE, VALUES, VISITS
 from streams import LOSSES, level
 
 SAFE = {"scaling": "magnitude", "step": "implicit", "clip": None, "fit_intercept": True}
@@ -112,18 +112,15 @@ def test_one_row_in_wrong_units_does_little_and_a_wrong_start_is_left_behind() -
 
 
 def test_a_scale_is_bounded_in_what_one_value_can_do() -> None:
-    values = np.concatenate([np.ones(100), [1e12], np.ones(100)])
-    features, others = np.zeros((1, 3)), np.zeros((3, 3))
-    n = values.size
-    nothing = np.zeros(0)
-    slots = np.zeros(n, dtype=np.int32)
-    scale_rows(
-        features, others, np.zeros(1, np.int64), np.arange(n + 1), slots, values, np.zeros(n), np.zeros(n),
-        np.zeros(n, np.int64), np.zeros(n), np.zeros(n), nothing, np.zeros((n, 3)), np.zeros((n, 2, 3)),
-    )  # fmt: skip
-    assert features[0, COUNT] == n
-    assert abs(features[0, RUNNING] - 1.0) < 0.05
-    assert abs(features[0, USED] - 1.0) < 0.1
+    X, y = stream(2000)
+    spoiled = X.copy()
+    spoiled[700, 2] = 1e12
+    scales = []
+    for rows in (X, spoiled):
+        model: Any = learner("adagrad")
+        model.learn(rows, y)
+        scales.append(model._stage._of(np.arange(6))[1])
+    np.testing.assert_allclose(scales[1], scales[0], rtol=0.05)
 
 
 def test_a_refused_row_leaves_the_scales_as_they_were() -> None:
@@ -145,7 +142,7 @@ def test_a_refused_row_leaves_the_scales_as_they_were() -> None:
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(OptionError, match="scaling"):
-        onsketch.learner("kons", scaling="magnitude")
+        onsketch.learner("kons", scaling="magnitude", kernel=lambda X, Z: X @ Z.T)
     with pytest.raises(OptionError, match=r"implicit.*update='dual'"):
         onsketch.learner("ada-fd", step="implicit", update="dual")
     a, b = learner("adagrad"), learner("adagrad")
@@ -190,3 +187,96 @@ def test_unsupported_steps_of_dense_learners_are_refused_and_not_recommended() -
     learner = onsketch.safe_learner("ada-fd", l1=0.01)
     learner.learn(np.eye(3), np.ones(3))
     assert np.isfinite(learner.weights).all()
+
+
+@pytest.mark.parametrize("method", ["ons", "rfd-son", "fd-son"])
+def test_a_line_is_learned_in_any_order(method: str) -> None:
+    t = np.arange(200.0)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(200) if seed else np.arange(200)
+        model = onsketch.safe_learner(method)
+        model.learn(t[order, None], 100.0 + t[order])
+        assert float(model.predict([[200.0]])[0]) == pytest.approx(300.0, abs=1.0)
+
+
+@pytest.mark.parametrize("method", ["ons", "rfd-son", "fd-son"])
+def test_few_normal_rows_are_learned_like_ridge_regression(method: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=2500)
+    model = onsketch.safe_learner(method)
+    model.learn(X[:500], y[:500])
+    exact = np.linalg.lstsq(X[:500], y[:500], rcond=None)[0]
+    errors = [np.mean((found - y[500:]) ** 2) for found in (model.predict(X[500:]), X[500:] @ exact)]
+    assert errors[0] < 1.1 * errors[1]
+
+
+@pytest.mark.parametrize("method", ["adam", "adagrad", "rfd-son", "kons"])
+def test_numbers_far_from_zero_are_learned(method: str) -> None:
+    X, y = stream(600, real=True)
+    model = onsketch.safe_learner(method)
+    model.learn(X, 1000.0 + y)
+    assert np.mean((model.predict(X) - 1000.0 - y) ** 2) < 0.3 * np.var(y)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "ftrl", "adam", "arow", "rfd-son", "oja-son", "ons"])
+@pytest.mark.parametrize("real", [False, True])
+def test_predictions_stay_when_scales_change_later(method: str, real: bool) -> None:
+    if method == "arow":
+        if real:
+            pytest.skip("arow is for classes")
+        options = {"loss": "squared_hinge"}
+    else:
+        options = {"loss": "squared" if real else "logistic"}
+    X, y = stream(600, real=real)
+    X, y = 5.0 + X * np.linspace(1.0, 4.0, 600)[:, None], 30.0 + 10.0 * y if real else y
+    model: Any = onsketch.safe_learner(method, **options)
+    model.learn(X, y)
+    stage, before, weights = model._stage, model.predict(X[:10] / 2.0), model.weights
+    old = stage._law
+    stage._law.figures[1:4, SQUARE] *= 16.0  # the squared deviations
+    if real:
+        stage._law.labels[0, [MEAN, SQUARE]] += 70.0, 90000.0
+    stage._rewrite(model)
+    assert stage._law is not old
+    np.testing.assert_allclose(model.weights, weights, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.predict(X[:10] / 2.0), before, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "ons", "kons", "rp-son"])
+def test_the_first_rows_are_learned_as_if_scales_had_been_known(method: str) -> None:
+    """So their order does not matter to scales, and a learner that holds these scales learns the same."""
+    X, y = stream(256, real=True)
+    X[:, 2] = 100.0 + X[:, 2]
+    model: Any = onsketch.safe_learner(method, seed=0)
+    model.learn(X, y)
+    twin: Any = onsketch.safe_learner(method, seed=0)
+    twin.hold_scales(model)
+    twin.learn(X, y)
+    np.testing.assert_allclose(twin.predict(X), model.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def test_kernel_methods_do_not_depend_on_units() -> None:
+    X, y = stream(300)
+    plain, other = (onsketch.safe_learner("pros-n-kons", loss="logistic") for _ in range(2))
+    units = [1e-6, 1e3, 1.0, 1e6, 7.0, 1e-3]
+    np.testing.assert_allclose(other.learn(X * units, y), plain.learn(X, y), rtol=1e-6, atol=1e-6)
+    assert plain.diagnostics()["rows_kept"] > 0  # type: ignore[attr-defined]
+
+
+def test_merged_scales_count_the_rows_of_both() -> None:
+    X, y = stream(300, real=True)
+    measured: Any = onsketch.safe_learner("adagrad")
+    measured.learn(X[:50], y[:50])
+    base: Any = onsketch.safe_learner("adagrad")
+    base.hold_scales(measured)
+    one, two = base.fork(), base.fork()
+    one.learn(X[:150], y[:150])
+    two.learn(X[150:], y[150:])
+    one.merge(two, base=base)
+    whole = base.fork()
+    whole.learn(X, y)
+    assert one._stage.rounds == 300
+    found, expected = (part._stage._law.figures[: part._stage.map.count] for part in (one, whole))
+    for figure in (VALUES, VISITS, MEAN, SQUARE):
+        np.testing.assert_allclose(found[:, figure], expected[:, figure], rtol=0.1, atol=0.1)

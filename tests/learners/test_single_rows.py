@@ -19,10 +19,19 @@ import onsketch
 from onsketch.adapters.river import classifier
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.learners import single
+from onsketch.learners.scaled import stage
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
 METHODS = ["adagrad", "ogd", "ftrl", "adam", "lazy-adam", "auto", "oja-son", "rfd-son", "fd-son",
            "rp-son"]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_early_rows():
+    """Scales settle soon; before, all rows take the general path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "EARLY_ROWS", 8)
+        yield
 
 
 @pytest.fixture

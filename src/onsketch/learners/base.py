@@ -394,6 +394,10 @@ class Learner(Locked, ABC):
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
 
+    def _shift(self, change: NDArray[np.float64]) -> None:
+        """Add to the weights, in the order of ``_coefficients``."""
+        raise NotImplementedError
+
     def _divide_labels(self, unit: float) -> None:
         """Learn labels that come divided by ``unit`` from now on: an ε of the loss is divided by it, too."""
         raise NotImplementedError

@@ -125,6 +125,10 @@ def build_plain(method: Method, options: Options) -> Learner:
 def class_of(method: Method, options: Options) -> type[Learner]:
     """The class whose learners play this method with these options."""
     if options.scaling != "none":
+        if method.kernel:
+            from onsketch.learners.scaled.kernel import ScaledKernelLearner
+
+            return ScaledKernelLearner
         from onsketch.learners.scaled.learner import ScaledLearner
 
         return ScaledLearner

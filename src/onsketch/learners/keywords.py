@@ -54,7 +54,7 @@ class EstimatorOptions(TypedDict, total=False):
     box: tuple[float, float] | None
     """Lower and upper bound of every weight."""
     scaling: str | None
-    """none, or magnitude: divide features, rows and labels by their mean magnitudes so far."""
+    """none, or magnitude: put features, rows and numbers to learn in scales and centres of their own."""
     step: str | None
     """explicit, or implicit: use the slope at the end of the step, so that no step passes the label."""
     average: bool | None

@@ -194,8 +194,8 @@ class Options:
     scaling: str = _option(
         "none",
         Choice(SCALINGS),
-        "none, or magnitude: divide features, rows and labels by their mean magnitudes so far.",
-        lambda m: not (m.kernel or m.mixture),
+        "none, or magnitude: put features, rows and numbers to learn in scales and centres of their own.",
+        lambda m: not m.mixture,
     )
     step: str = _option(
         "explicit",

@@ -20,8 +20,8 @@ option                   recommended
 ``step_size``            for rows of length 1 and labels of size 1: see the table of update rules; larger for classes
 =======================  =====================================================================================
 
-``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, γ, the bound on
-rows, the clip and the schedule.
+``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, the scales, γ, the
+bound on rows, the clip and the schedule.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         return options
     method = METHODS[name]
     added: dict[str, Any] = {"fit_intercept": True, "gamma": "scale", "max_points": 500}
-    if options.get("box") is None:
+    if options.get("box") is None and isinstance(options.get("kernel", ""), str):
         added["scaling"] = "magnitude"
     terms = any(options.get(name) for name in ("l1", "l2", "box")) or (options.get("oja_block") or 1) > 1
     dense = method.sketched and (terms or not method.kind.packed)  # as build.class_of decides
@@ -66,7 +66,7 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         added["step"] = "implicit"
     added["clip"] = None
     added |= _absorbed(method, options)
-    if {**added, **options}.get("scaling") == "magnitude":
+    if {**added, **options}.get("scaling") == "magnitude" and not method.kernel:
         added |= for_unit_rows(method)
         if implicit and options.get("step") != "explicit" and method.moves.step_size and not method.newton:
             added["step_size"] *= _longer_steps(method, options.get("loss", "squared"))

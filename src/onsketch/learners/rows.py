@@ -45,7 +45,12 @@ class Rows(NamedTuple):
 
     def part(self, start: int, stop: int) -> Rows:
         """The rows start..stop, without copying."""
-        return self._replace(indptr=self.indptr[start : stop + 1], slotted=None)
+        slotted = None
+        if self.slotted is not None:
+            indptr, slots, values = self.slotted
+            low, high = indptr[start], indptr[stop]
+            slotted = indptr[start : stop + 1] - low, slots[low:high], values[low:high]
+        return self._replace(indptr=self.indptr[start : stop + 1], slotted=slotted)
 
     def copy(self) -> Rows:
         """Return the same rows in new, contiguous memory."""
@@ -363,18 +368,21 @@ class Linear(NamedTuple):
     high: float
     """Bounds of margins."""
     bounds: NDArray[np.float64] | None = None
-    """Magnitudes of the values of each feature beyond which they are cut off."""
+    """Centres of the features, and the distances from these beyond which values are cut off, (2, features)."""
 
     def margins(self, rows: Rows) -> NDArray[np.float64]:
         """Return the clipped margins of dense rows."""
         width, out = rows.n_features, np.empty(rows.count)
         weights, bounds = np.zeros(width), np.full(width, np.inf)
+        values = rows.values[rows.indptr[0] : rows.indptr[-1]]
         constant = float(self.weights[self.features < 0].sum())
         known = (self.features >= 0) & (self.features < width)
         weights[self.features[known]] = self.weights[known]
         if self.bounds is not None:
-            bounds[self.features[known]] = self.bounds[known]
-        _dense_margins(rows.values[rows.indptr[0] : rows.indptr[-1]], bounds, weights, constant, out)
+            centres = np.zeros(width)
+            centres[self.features[known]], bounds[self.features[known]] = self.bounds[:, known]
+            values, constant = (values.reshape(-1, width) - centres).reshape(-1), constant + float(centres @ weights)
+        _dense_margins(values, bounds, weights, constant, out)
         np.maximum(out, self.low, out=out)
         return np.minimum(out, self.high, out=out)  # a fifth of the time of np.clip
 

@@ -51,6 +51,8 @@ class OneRow(NamedTuple):
     label: Floats
     weight: Floats
     out: Floats
+    translator: Callable[[int | None], tuple[Slotted, Stages, Callable[[], bool]]] | None = None
+    """Replaces ``translated``, if there is a stage before the learner."""
 
     def translated(
         self, features: FeatureMap, intercept: bool, room: int | None = None
@@ -59,6 +61,8 @@ class OneRow(NamedTuple):
 
         With ``room``, the learner's number of slots, new features get slots; without, they are left out.
         """
+        if self.translator is not None:
+            return self.translator(room)
         size, parts = self.features.size + intercept, features.parts
         slotted = np.zeros(2, dtype=np.int64), np.zeros(size, dtype=np.int32), np.zeros(size)
         rows = self.indptr, self.features, self.values, False, True
@@ -81,12 +85,6 @@ class RowPlan(NamedTuple):
     """Converts what the stages write to the clipped margin."""
     settle: Callable[[], Any] = lambda: None
     """Does what the stages have asked for, if anything; called after them, also if a signal's handler raises then."""
-
-    def then(self, inner: RowPlan, finish: Callable[[float], float] | None) -> RowPlan:
-        """These stages followed by those of an inner learner."""
-        first, outer, within = inner.finish, self.same, inner.same
-        both = finish or first if first is None or finish is None else lambda margin: finish(first(margin))
-        return RowPlan([*self.steps, *inner.steps], lambda: outer() and within(), both, inner.settle)
 
 
 @cache

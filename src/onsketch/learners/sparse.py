@@ -17,6 +17,7 @@ from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, Slotted
 from onsketch.learners.setup import Setup
+from onsketch.learners.sketched.packed import COLUMN
 
 
 class SparseLearner(Learner):
@@ -32,6 +33,13 @@ class SparseLearner(Learner):
     @abstractmethod
     def _rows(self) -> NDArray[Any]:
         """The table with a packed row for each slot."""
+
+    @abstractmethod
+    def _make_room(self) -> None:
+        """Make a packed row for each feature of the map."""
+
+    def _shift(self, change: NDArray[np.float64]) -> None:
+        self._rows[: self._map.count, COLUMN.head] += change  # as in all packed rows
 
     def _translated(self, rows: Rows) -> Slotted:
         """Return rows to be read in slots, without the features never seen."""

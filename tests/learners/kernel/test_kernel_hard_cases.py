@@ -406,7 +406,7 @@ def test_gamma_scale_does_not_depend_on_the_unit_of_the_rows(sparse: bool) -> No
     y = np.where(X[:, 0] > 2.0, 1.0, -1.0)
     margins = []
     for unit in (1.0, 1e4):
-        learner = onsketch.safe_learner("pros-n-kons", loss="logistic")
+        learner = onsketch.safe_learner("pros-n-kons", loss="logistic", scaling="none")
         margins.append(learner.learn(csr_array(unit * X) if sparse else unit * X, y))
         assert learner.kernel.gamma == pytest.approx(1.0 / (4 * np.var(unit * X)))
         kept = f"{learner.diagnostics()['rows_kept']} rows kept"

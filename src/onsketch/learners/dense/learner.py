@@ -130,6 +130,10 @@ class DenseLearner(Learner):
                 n_features=width,
             )
 
+    def _shift(self, change: Array) -> None:
+        change[: self._constant] /= self._one
+        self._iterate.weights[: change.size] += change
+
     def _divide_labels(self, unit: float) -> None:
         self._engine.setup = self._engine.setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 

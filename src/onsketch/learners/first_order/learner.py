@@ -120,6 +120,12 @@ class FirstOrderLearner(SparseLearner):
             self._map.keep_learned(known, slotted, done)
         return int(done)
 
+    def _shift(self, change: Floats) -> None:
+        if self.method.moves.sums:  # the weight is −z over this
+            roots = np.sqrt(self._rows[: self._map.count, CELL.energy])
+            change = -change * ((self._terms.ridge + roots) / self._setup.step + self._terms.l2)
+        super()._shift(change)
+
     def _make_room(self) -> None:
         """Make a packed row for each feature of the map."""
         if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:

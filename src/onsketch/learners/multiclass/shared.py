@@ -19,8 +19,7 @@ from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, own_loss, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
-from onsketch.learners.scaled.rows import RowScales
-from onsketch.learners.scaled.targets import TargetScales
+from onsketch.learners.scaled.stage import Stage
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import Directions
 from onsketch.learners.sketched.state import COUNT
@@ -72,33 +71,39 @@ class SharedSketch(ManyClasses):
     _clock: Annotated[NDArray[np.int64], state.Array("1", "i8", within=(0, LONGEST_COUNT))]
     """[rows learned]."""
     _sketch: Annotated[Directions, state.Part()]
-    _scales: Annotated[RowScales | None, state.Part()]
-    _targets: Annotated[TargetScales | None, state.Part()]
+    _stage: Annotated[Stage | None, state.Part()]
 
     def __init__(self, method: str, n_classes: int, **options: Any) -> None:
         self.method, self.options, loss = _checked(method, options)
         self._made_with = {"method": method, "options": options}
         self._loss = SOFTMAX if loss == "softmax" else loss_of(self.options).form
-        size = self.options.sketch_size
-        kept, capacity = Directions.shape(size, self.options.doubling)
+        capacity = Directions.shape(self.options.sketch_size, self.options.doubling)[1]
         self._setup = make_setup(self.method, self.options, capacity=capacity)
-        self._sketch = Directions.start(capacity, kept, self._setup.ridge)
-        self._spare = state.copy(self._sketch)
-        self._clock = np.zeros(1, dtype=np.int64)
-        self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
-        self._rows = np.zeros((len(self._heads), capacity))
-        self._coefficients = np.zeros((capacity, n_classes))
-        self._scales = RowScales(of_labels=False) if self.options.scaling != "none" else None
-        linear = self.method.newton and loss in ("squared", "huber") and self.options.summary != "gradient"
-        real = self._loss != SOFTMAX and loss_of(self.options).labels == "real" and not linear
-        if real and self._scales is not None and loss_of(self.options).measured:
+        self._restart(n_classes)
+        linear = self.method.newton and self.options.summary != "gradient"  # in the labels, if the loss is a square
+        measured = self._loss != SOFTMAX and loss_of(self.options).measured
+        real = self._loss != SOFTMAX and loss_of(self.options).labels == "real" and not measured
+        scaled = self.options.scaling != "none"
+        if scaled and measured and not (linear and loss == "huber"):
             raise OptionError(
                 f"{method}: loss={loss!r}: each target would have its own scale, but there is one epsilon; give "
                 "scaling='none', loss='absolute' or one learner for each target.",
                 loss=loss,
                 scaling="none",
             )
-        self._targets = TargetScales(n_classes) if real and self._scales is not None else None
+        targets = n_classes if real else 0
+        self._stage = Stage(bool(self.options.fit_intercept), targets, shared=False) if scaled else None
+
+    def _restart(self, n_classes: int | None = None) -> None:
+        """Set the state of no rows."""
+        n_classes = self.n_classes if n_classes is None else n_classes
+        kept, capacity = Directions.shape(self.options.sketch_size, self.options.doubling)
+        self._sketch = Directions.start(capacity, kept, self._setup.ridge)
+        self._spare = state.copy(self._sketch)
+        self._clock = np.zeros(1, dtype=np.int64)
+        self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
+        self._rows = np.zeros((len(self._heads), capacity))
+        self._coefficients = np.zeros((capacity, n_classes))
 
     @property
     def n_classes(self) -> int:
@@ -126,8 +131,8 @@ class SharedSketch(ManyClasses):
 
     def _resize_outputs(self, count: int) -> None:
         state.resize(self, outputs=count)
-        if self._targets is not None:
-            self._targets.resize(self.n_classes)
+        if self._stage is not None:
+            self._stage.resize(self.n_classes)
 
     def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
         """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned.
@@ -148,53 +153,42 @@ class SharedSketch(ManyClasses):
     def learn_checked(self, rows: Rows, labels: NDArray[Any], weights: Floats) -> Floats:
         """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have checked already."""
         refuse_endless(self.rounds, rows.count)
-        width = self.n_features
+        width, margins = self.n_features, np.empty((rows.count, self.n_classes))
         self._widen(rows.n_features)
-        margins = np.empty((rows.count, self.n_classes))
-        passed = None if self._scales is None else self._scales.enter(rows, np.zeros(rows.count))
-        lengths = np.ones(rows.count) if passed is None else passed.lengths
-        targets = self._targets if labels.ndim == 2 else None  # codes have no units
-        units = np.ones((rows.count, 1))
-        done, before = 0, self.rounds
-        try:
-            if targets is not None:
-                labels, units = targets.enter(labels)
-            done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
-        finally:
-            done = self.rounds - before
-            if passed is not None and self._scales is not None:
-                self._scales.leave(passed, done)
-            if targets is not None:
-                targets.leave(done)
-        margins[:done] *= units[:done]
+        if self._stage is None:
+            done = self._play(rows, labels, weights, margins)
+        else:
+            signs = labels if labels.ndim == 2 else self._signs(labels)
+            done = self._stage.learn(self, rows, signs, weights, margins)
         if done < rows.count:
             if done == 0:
                 state.resize(self, features=1 + width)
             raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
         return margins
 
-    def _learn_blocks(self, rows: Rows, labels: NDArray[Any], weights: Floats, lengths: Floats, margins: Floats) -> int:
-        """Learn as many rows at a time as the sketch can hold; return how many were learned.
+    def _signs(self, codes: NDArray[np.int64]) -> Floats:
+        return np.where(codes[:, None] == np.arange(self.n_classes), 1.0, -1.0)
 
-        A row that was shortened comes alone, and is predicted at its full length.
-        """
+    def _play(self, rows: Rows, labels: NDArray[Any], weights: Floats, margins: Floats) -> int:
+        """Learn as many rows at a time as the sketch can hold; return how many were learned."""
+        self._widen(rows.n_features)
         start = 0
-        shortened = np.flatnonzero(lengths < 1.0)
-        edges = np.union1d(np.append(shortened, rows.count), shortened + 1)
         while start < rows.count:
-            held = int(self._sketch.counts[COUNT.rows])
-            stop = min(start + self._setup.capacity - held, int(edges[np.searchsorted(edges, start, side="right")]))
-            constants = self._heads[0] + self._rows[0, :held] @ self._coefficients[:held]
-            part = labels[start:stop]
-            if part.ndim == 1:
-                part = np.where(part[:, None] == np.arange(self.n_classes), 1.0, -1.0)
+            stop = min(start + self._setup.capacity - int(self._sketch.counts[COUNT.rows]), rows.count)
+            part = labels[start:stop] if labels.ndim == 2 else self._signs(labels[start:stop])
             done = start + self._learn_block(rows.part(start, stop), part, weights[start:stop], margins[start:stop])
-            if lengths[start] < 1.0:
-                margins[start:done] = finite(constants + (margins[start:done] - constants) / lengths[start])
             if done < stop:
                 return done
             start = stop
         return start
+
+    _rewritable = True
+
+    def _inside(self) -> tuple[NDArray[np.int64], Floats]:
+        return np.arange(-1, self.n_features), self._current()
+
+    def _shift(self, change: Floats) -> None:
+        self._heads += change
 
     def _learn_block(self, rows: Rows, targets: Floats, weights: Floats, margins: Floats) -> int:
         held = int(self._sketch.counts[COUNT.rows])
@@ -237,28 +231,27 @@ class SharedSketch(ManyClasses):
     def predict(self, X: Any) -> Floats:
         """The margins (rows, K); the state does not change."""
         rows = as_rows(X, self.options.n_features)
-        rows = rows if self._scales is None else self._scales.scaled(rows)
+        rows = rows if self._stage is None else self._stage.scaled(rows, shared=False)
         current, known = self._current(), self.n_features
         block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the others have no weight yet
         with np.errstate(over="ignore", invalid="ignore"):
             margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
-            margins *= self._units
+            margins = margins if self._stage is None else self._stage.in_units(margins)
         return finite(margins)
 
-    @property
-    def _units(self) -> Any:
-        return 1.0 if self._targets is None else self._targets.units
+    def _raw(self) -> Floats:
+        """The weights of all classes in the units of the data, (1 + d, K)."""
+        return self._current() if self._stage is None else self._stage.unscaled(*self._inside())
 
     @property
     def weights(self) -> Floats:
         """(K, d)."""
-        weights: Floats = (self._current()[1:] * self._units).T.copy()
-        return weights if self._scales is None else weights / self._scales.of(np.arange(self.n_features))
+        return self._raw()[1:].T.copy()
 
     @property
     def intercept(self) -> Floats:
         """(K,)."""
-        constants: Floats = self._current()[0] * self._units
+        constants: Floats = self._raw()[0]
         return constants
 
     def _header(self) -> dict[str, Any]:
@@ -271,6 +264,7 @@ class SharedSketch(ManyClasses):
         state.unpack(self, arrays, free=("features",) if self.options.n_features is None else ())
         require(len(self._heads) > 0, "it has no constant feature", "heads")
         self._sketch.check_sketch(self._spare, self._setup)
+        require(self._stage is None or self._stage.rounds == self.rounds, "its scales are of other rows", "scales")
 
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:

@@ -1,4 +1,5 @@
 """Features and labels in scales of their own, before any learner: ``scaling="magnitude"``.
 
-``scales.py`` follows the magnitudes, ``learner.py`` puts them before a learner and takes them out of its weights.
+``law.py`` scales rows by the law of ``core/scaling.py``, ``stage.py`` decides when scales change. ``learner.py`` and
+``kernel.py`` put the stage before a learner and take the scales out of its weights.
 """

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import Arrays, named, under
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, named, require, under
 from onsketch.core.errors import OptionError
+from onsketch.core.scaling import STATISTICS
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows
-from onsketch.learners.scaled.rows import Passed, RowScales
-from onsketch.learners.scaled.scales import FAR
+from onsketch.learners.scaled.stage import Stage
 from onsketch.learners.single import OneRow, RowPlan
+from onsketch.learners.sparse import SparseLearner
 
 Floats = NDArray[np.float64]
 
@@ -38,31 +38,38 @@ class ScaledLearner(Learner):
     """
 
     def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        self._real = self._loss.labels == "real"
+        self._clip = float(options.clip) if self._real and isinstance(options.clip, float) else np.inf
+        self._inner = self._plain()
+        self._stage = Stage(options.fit_intercept, int(self._real), shared=isinstance(self._inner, SparseLearner))
+        self._join()
+
+    def _plain(self) -> Learner:
+        """Return a new learner of scaled rows."""
         from onsketch.learners.build import build_plain
 
-        super().__init__(method, options)
-        linear = method.newton and options.loss in ("squared", "huber") and options.summary != "gradient"
-        self._real = self._loss.labels == "real" and not linear  # a linear learner's weights follow the labels' unit
-        self._measured = self._real and self._loss.measured
-        clip = None if self._real else options.clip  # a bound in the units of the labels, not of their scale
-        self._inner = build_plain(method, replace(options, scaling="none", clip=clip))
-        self._clip = float(options.clip) if self._real and isinstance(options.clip, float) else np.inf
-        self._scales = RowScales(self._real)
+        clip = None if self._real else self.options.clip  # a bound in the units of the labels, not of their scale
+        return build_plain(self.method, replace(self.options, scaling="none", clip=clip))
+
+    def _join(self) -> None:
+        """Let the learner have the stage's map of features, and the unit of labels."""
+        if isinstance(self._inner, SparseLearner) and self._stage.shared:
+            self._inner._map = self._stage.map
+            self._inner._make_room()
+        if self._real and self._loss.measured:
+            self._inner._divide_labels(float(self._stage.units[1][0]))
 
     @property
     def rounds(self) -> int:
         """Rounds played: rows learned."""
         return self._inner.rounds
 
-    @property
-    def inner(self) -> Learner:
-        """The learner of scaled rows."""
-        return self._inner
-
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the features seen, ``total`` for everything held."""
-        inner, (seen, held) = self._inner.state_bytes(), self._scales.nbytes
-        return {"packed": inner["packed"] + seen, "total": inner["total"] + held}
+        inner = self._inner.state_bytes()
+        return {"packed": inner["packed"] + 8 * STATISTICS * self._stage.map.count,
+                "total": inner["total"] + state.nbytes(self._stage)}  # fmt: skip
 
     def spectrum(self) -> Floats:
         """The eigenvalues of what the learner of scaled rows has absorbed."""
@@ -75,85 +82,74 @@ class ScaledLearner(Learner):
     # Learning ---------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
-        self._inner._width = self._width
-        passed, before = self._scales.enter(rows, labels), self._inner.rounds
-        try:
-            done = self._teach(passed, weights, out)
-        finally:
-            self._scales.leave(passed, self._inner.rounds - before)
-        if self._real:
-            out[:done] *= passed.units[:done]
-            np.clip(out[:done], -self._clip, self._clip, out=out[:done])
+        done = self._stage.learn(self, rows, labels[:, None], weights, out[:, None])
+        np.clip(out[:done], -self._clip, self._clip, out=out[:done])
         return done
 
-    def _teach(self, passed: Passed, weights: Floats, out: Floats) -> int:
-        """Learn scaled rows; those that were shortened are predicted as long as they are."""
-        rows, y, lengths = passed.rows, passed.y, passed.lengths
-        shortened = np.flatnonzero(lengths < 1.0)
-        edges = {0, rows.count, *shortened.tolist(), *(shortened + 1).tolist()}
-        if self._measured:
-            edges |= set((np.flatnonzero(np.diff(passed.units)) + 1).tolist())
-        for start, stop in pairwise(sorted(edges)):
-            if self._measured:
-                self._inner._divide_labels(float(passed.units[start]))
-            part = rows.part(start, stop) if stop - start < rows.count else rows
-            length = lengths[start]
-            before = self._inner._predict(_longer(part, 1.0 / length)) if length < 1.0 else None
-            done = self._inner._learn(part, y[start:stop], weights[start:stop], out[start:stop])
-            if before is not None:
-                out[start:stop] = before
-            if done < stop - start:
-                return start + done
-        return rows.count
+    def _play(self, rows: Rows, y: Floats, weights: Floats, out: Floats) -> int:
+        self._inner._width = self._width
+        return self._inner._learn(rows, y[:, 0], weights, out[:, 0])
+
+    def _restart(self) -> None:
+        self._inner = self._plain()
+        self._join()
+
+    @property
+    def _rewritable(self) -> bool:
+        dense = not isinstance(self._inner, SparseLearner)
+        computed = self.options.update == "dual" or self.options.average or (dense and self.options.diagonal)
+        return not (self.method.kernel or computed)
+
+    def _inside(self) -> tuple[NDArray[np.int64], Floats]:
+        features, weights = self._inner._coefficients()
+        return features, weights[:, None]
+
+    def _shift(self, change: Floats) -> None:
+        self._inner._shift(change[:, 0])
+        self._join()
 
     def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a prepared row."""
-        scaled, plan, units = self._scales.learning_row(row)
-        plain = self.options.fit_intercept and not self._measured
-        inner = self._inner.learning_row(scaled) if plain else None
-        return inner and plan.then(inner, self._in_units(lambda: units.item(0)))
+        return _plan(self, row, "learning_row")
 
     def predicting_row(self, row: OneRow) -> RowPlan | None:
         """As ``_predict``, for a prepared row."""
-        scaled, plan = self._scales.predicting_row(row)
-        inner = self._inner.predicting_row(scaled)
-        return inner and plan.then(inner, self._in_units(lambda: self._scales.unit))
-
-    def _in_units(self, unit: Callable[[], float]) -> Callable[[float], float] | None:
-        """Return the function from a margin of the inner learner to one in the units of the labels, clipped."""
-        clip = self._clip
-        return (lambda margin: min(max(margin * unit(), -clip), clip)) if self._real else None
+        return _plan(self, row, "predicting_row")
 
     # Reading ----------------------------------------------------------------------------------------------
 
+    def _in_units(self, margins: Any) -> Any:
+        """Return margins of the learner of scaled rows in the units of the labels, clipped."""
+        return np.clip(self._stage.in_units(margins), -self._clip, self._clip)
+
     def _predict(self, rows: Rows) -> Floats:
-        margins = self._inner._predict(self._scales.scaled(rows))
-        return np.clip(margins * self._scales.unit, -self._clip, self._clip) if self._real else margins
+        margins: Floats = self._in_units(self._inner._predict(self._stage.scaled(rows, shared=self._stage.shared)))
+        return margins
 
     def _linear(self) -> Linear | None:
         inner = self._inner._linear()
         if inner is None:
             return None
-        features, scales = inner.features, self._scales.of(inner.features)
         low, high = (-self._clip, self._clip) if self._real else (inner.low, inner.high)
-        bounds = FAR * scales / self._scales.norm**0.5
-        return Linear(features, inner.weights * self._scales.unit / scales, low, high, bounds)
+        features, weights = self._coefficients()
+        return Linear(features, weights, low, high, self._stage.bounds(features))
 
     def _leverage(self, rows: Rows) -> Floats:
-        return self._inner._leverage(self._scales.scaled(rows))
+        return self._inner._leverage(self._stage.scaled(rows, shared=False))
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
-        features, values = self._inner._coefficients()
-        return features, values * self._scales.unit / self._scales.of(features)
+        features, weights = self._inside()
+        return features, self._stage.unscaled(features, weights)[:, 0]
 
     # Merging and saving -----------------------------------------------------------------------------------
 
     def hold_scales(self, measured: ScaledLearner) -> None:
         """Take the scales of a learner that has seen some rows, and keep them: learners with the same can be merged."""
-        self._scales.hold(measured._scales)
+        self._stage.hold(measured._stage)
+        self._restart()
 
     def _merge(self, other: Any, base: Any) -> None:
-        if not all(self._scales.take_in(part._scales) for part in (other, base) if part is not None):
+        if not self._stage.take_in(other._stage, None if base is None else base._stage):
             raise OptionError(f"merge: {self.method.name} with scaling={self.options.scaling!r} has units of its own; "
                               "learners to be merged need scaling='none', or a cluster, which decides scales once.",
                               scaling=(self.options.scaling, "none"))  # fmt: skip
@@ -161,7 +157,10 @@ class ScaledLearner(Learner):
         self._inner._merge(other._inner, None if base is None else base._inner)
 
     def _arrays(self) -> Arrays:
-        return named("scaling", self._scales.arrays()) | named("learner", self._inner._arrays())
+        inner = self._inner._arrays()
+        if self._stage.shared:
+            del inner["features"]
+        return named("scaling", self._stage.arrays()) | named("learner", inner)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
@@ -171,13 +170,22 @@ class ScaledLearner(Learner):
         return plain_class_of(method, options).room(method, options)
 
     def _restore(self, arrays: Arrays) -> None:
-        self._scales.restore(under("scaling", arrays))
+        self._stage.restore(under("scaling", arrays))
         self._inner._width = self._width
-        self._inner._restore(under("learner", arrays))
+        self._inner._restore({"features": arrays["scaling.features"], **under("learner", arrays)})
+        require(self._inner.rounds == self._stage.rounds, "its scales are of other rows", "scaling.law.clock")
+        self._join()
 
 
-def _longer(rows: Rows, factor: float) -> Rows:
-    """One row, as many times as long."""
-    first, last = rows.indptr[0], rows.indptr[-1]
-    values = rows.values[first:last] * factor
-    return rows._replace(indptr=rows.indptr - first, indices=rows.indices[first:last], values=values)
+def _plan(learner: ScaledLearner, row: OneRow, name: str) -> RowPlan | None:
+    """Return the stages of a prepared row: those of the inner learner, after those that scale, and one that follows."""
+    inner, stage = learner._inner, learner._stage
+    if not stage.shared or (learner._real and learner._loss.measured):
+        return None
+    scaled, after = stage.prepared(row, learn=name == "learning_row")
+    plan: RowPlan | None = getattr(inner, name)(scaled)
+    if plan is None:
+        return None
+    finish = (lambda margin: float(learner._in_units(margin)[0])) if learner._real else plan.finish
+    same = plan.same
+    return RowPlan([*plan.steps, *after], lambda: learner._inner is inner and same(), finish, plan.settle)

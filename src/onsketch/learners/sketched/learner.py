@@ -93,6 +93,11 @@ class SketchedLearner(SparseLearner):
             self._table = roomy(self._table, self._map.room)._replace(features=features)
             self._predict_rows.forget()
 
+    def _shift(self, change: NDArray[np.float64]) -> None:
+        if self.options.diagonal:
+            change = change * np.sqrt(FIRST_DIAGONAL + self._rows[: self._map.count, COLUMN.diagonal])
+        super()._shift(change)
+
     def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a prepared row."""
         table, state = self._table, (self._setup, self._table, self._sketch, self._spare)

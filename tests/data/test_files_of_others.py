@@ -404,3 +404,12 @@ def test_columns_that_are_encrypted_are_named() -> None:
         writer.write_table(table)
     with pytest.raises(ReadError, match=r"column 'a' is encrypted, which cannot be read; write it without encryption"):
         rows_of(sink.getvalue(), label="y")
+
+
+def test_lists_of_a_fixed_size_are_columns_by_place() -> None:
+    fixed = pa.array([[k, 2.0] for k in range(20)], pa.list_(pa.float64(), 2))
+    plain = pa.array([[k, 2.0] for k in range(20)], pa.list_(pa.float64()))
+    for form in ("file", "parquet"):
+        rows = [rows_of(written(pa.table({"y": [1.0, 0.0] * 10, "v": v}), form)) for v in (fixed, plain)]
+        assert np.array_equal(rows[0][0], rows[1][0])
+        assert rows[0][0].any()

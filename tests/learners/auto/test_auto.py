@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import Any
 
@@ -251,3 +252,16 @@ def test_a_pickle_has_no_scratch_memory() -> None:
     assert learner._core._spare
     assert not twin._core._spare
     np.testing.assert_array_equal(twin.learn(X, X[:, 0]), learner.learn(X, X[:, 0]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson"])
+def test_weights_of_any_size_leave_a_model_that_can_be_saved(loss: str, dtype: str, tmp_path: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    y = {"logistic": np.sign(X[:, 0]), "squared": X[:, 0], "poisson": np.abs(X[:, 0])}[loss]
+    for weight in (1e-300, 1e30, 1e38, 1e49):
+        model = onsketch.learner("auto", loss=loss, dtype=dtype)
+        with contextlib.suppress(UpdateError):
+            model.learn(X, y, np.full(20, weight))
+        model.save(tmp_path / "model")
+        assert np.array_equal(onsketch.load(tmp_path / "model").predict(X), model.predict(X))

@@ -13,12 +13,13 @@ combinations fill the lanes of one vector.
 from __future__ import annotations
 
 from onsketch.core.implicit import implicit_steps, values_at
-from onsketch.jit.decorators import inner
+from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import exponentials, fma, load, logarithms, spread, store
 from onsketch.learners.auto.state import (
     COOLEST,
     HOTTEST,
     LANES,
+    LARGEST_STEP,
     OUTPUTS,
     PRIOR,
     RATE,
@@ -78,6 +79,12 @@ def solve(hessian, prior, f, rows, along):
         along[i] *= rows[i, STACKED]
 
 
+@inlined
+def finite_or_zero(x):
+    """Return a part of a step; 0 for one that a row beyond all bounds has made infinite."""
+    return x if abs(x) <= LARGEST_STEP else 0.0
+
+
 @inner
 def learn_mixture(loss, mixture, m, one, y, weight, past, scratch):
     """Let the mixture learn from the experts' margins m (OUTPUTS, 1) and the label, both in units of labels.
@@ -103,9 +110,9 @@ def learn_mixture(loss, mixture, m, one, y, weight, past, scratch):
     # The losses so far.
     values_at(loss, ends, y, slopes, STACKED)
     for o in range(OUTPUTS):
-        mixture.losses[o] = keep * mixture.losses[o] + weight * slopes[o]
-    mixture.costs[0] = keep * mixture.costs[0] + weight * slopes[MEAN]
-    mixture.costs[1] = keep * mixture.costs[1] + weight * slopes[STACK]
+        mixture.losses[o] = keep * mixture.losses[o] + finite_or_zero(weight * slopes[o])
+    mixture.costs[0] = keep * mixture.costs[0] + finite_or_zero(weight * slopes[MEAN])
+    mixture.costs[1] = keep * mixture.costs[1] + finite_or_zero(weight * slopes[STACK])
     # The steps.
     if forget < 1.0:
         for i in range(STACKED):
@@ -122,14 +129,15 @@ def learn_mixture(loss, mixture, m, one, y, weight, past, scratch):
     implicit_steps(loss, ends, y, lengths, slopes, bends, STACKED)
     for o in range(OUTPUTS):
         z, hardness = m[o, 0], mixture.hardness[o]
-        better = mixture.temperatures[o] - weight * slopes[o] * z / hardness
+        better = mixture.temperatures[o] - finite_or_zero(weight * slopes[o] * z / hardness)
         mixture.temperatures[o] = min(max(better, COOLEST), HOTTEST)
-        mixture.hardness[o] = hardness + weight * bends[o] * z * z
-    move, bend = weight * slopes[STACK], weight * bends[STACK]
+        mixture.hardness[o] = hardness + finite_or_zero(weight * bends[o] * z * z)
+    move, bend = finite_or_zero(weight * slopes[STACK]), finite_or_zero(weight * bends[STACK])
     for i in range(STACKED):
-        mixture.stack[i] = min(max(mixture.stack[i] - move * along[i], -HOTTEST), HOTTEST)
+        moved = mixture.stack[i] - finite_or_zero(move * along[i])
+        mixture.stack[i] = min(max(moved, -HOTTEST), HOTTEST)
         for j in range(STACKED):
-            mixture.hessian[i, j] += bend * (f[i] * f[j])
+            mixture.hessian[i, j] += finite_or_zero(bend * (f[i] * f[j]))
     weigh(loss, mixture, count, RATE / heaviest, ends)
     fill_mix(mixture)
 

@@ -81,7 +81,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, rows, labels
     for i in range(indptr.size - 1):
         y, weight = labels[i], weights[i]
         # 1 Room, and refusals: nothing has been written so far.
-        if abs(y) > setup.largest or weight > LARGEST_WEIGHT:
+        if abs(y) > setup.largest or weight > min(LARGEST_WEIGHT, setup.largest * setup.largest):
             return i
         listed, newest = int(run[RUN.listed]), newest_slot(run, rows, i)
         if exact and (newest + 1 > state.metrics.shape[2] or not worth_exact(classes, newest + 1)):

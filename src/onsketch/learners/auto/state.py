@@ -140,7 +140,7 @@ RUN = Run(*range(len(Run._fields)))
 DONE, SQUARE, LONG, RIDGES, FADED = range(5)
 """Requests of the loop: nothing; room for an exact metric, for a row; new ridges; a fade written out."""
 
-LARGEST_WEIGHT = 1e50
+LARGEST_WEIGHT, LARGEST_STEP = 1e50, 1e150
 
 
 class Setup(NamedTuple):

@@ -104,7 +104,7 @@ def exchange(state: State, *, faded: bool) -> None:
             w = state.weights[:size, FIRST + e, k].astype(np.float64)
             target = grown @ w
             grown[np.diag_indices(size)] += more
-            inverse = np.linalg.inv(grown)
+            inverse = _inverted(grown, 1.0 / (EXACT_RIDGES[e] * run[RUN.used]))
             if not faded:
                 state.weights[:size, FIRST + e, k] = inverse @ target
             else:

@@ -243,7 +243,7 @@ def learn_experts(lanes, setup, state, scratch, shares, count, classes, exact, s
     first_order_steps(lanes, state, scratch, count, classes, y, weight)
 
 
-@inner
+@inlined
 def follow_lengths(state, scratch, exact, size, classes, square, wides):
     """Follow the typical squared lengths; returns what is to be done for the ridges."""
     run, t = state.running, state.running[RUN.rounds]

@@ -235,7 +235,7 @@ def follow_common(run, scratch, count):
         run[RUN.common] += total(away) / min(run[RUN.values], LOGS)
 
 
-@inner
+@inlined
 def visit(setup, state, scratch, count, listed, classes, exact, size):
     """Let the scales take in the row's values; features whose scale or centre has moved are rewritten.
 
@@ -309,7 +309,7 @@ def correct_margins(setup, state, scratch, count, classes, moved, common):
                 parts[o, k] += state.weights[j, o, k] * x
 
 
-@inner
+@inlined
 def scale_to_length(lanes, setup, state, scratch, count, classes):
     """Bring the row, its margins and its products with the sketch to the length learned; returns the constant."""
     factors = lengths_learned(lanes, setup, state.running, scratch.sums)

@@ -25,7 +25,8 @@ sys.meta_path.insert(0, Refuse())
 
 
 def run(*command, **environment):
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment
+    # Libraries are built for the default target, whatever target the other tests run for.
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "ONSKETCH_PROCESSOR": ""} | environment
     done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

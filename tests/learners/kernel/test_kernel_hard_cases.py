@@ -418,3 +418,16 @@ def test_gamma_scale_of_rows_that_are_all_the_same_is_one_over_the_features() ->
     learner = onsketch.learner("kons", gamma="scale")
     learner.learn(np.ones((3, 5)), [1.0, 0.0, 1.0])
     assert learner.kernel.gamma == pytest.approx(0.2)
+
+
+def test_a_study_of_a_learner_with_scales_does_not_depend_on_the_unit_of_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    X, regrets = rng.uniform(-2, 2, size=(300, 2)), []
+    y = np.sin(2 * X[:, 0])
+    for unit in (1.0, 1e4):
+        learner = onsketch.learner("pros-n-kons", defaults="recommended")
+        learner.learn(unit * X, y)
+        regrets.append(study(learner, unit * X, y).regret)
+    np.testing.assert_allclose(regrets[0], regrets[1], rtol=1e-6)
+    assert np.isfinite(regrets[0]).all()
+    assert regrets[0][-1] < 0.5 * len(y)

@@ -93,6 +93,10 @@ class KernelLearner(Learner):
         rows = csr_array((values, features, indptr), shape=(self._kept.count, self.n_features))
         return rows if isinstance(self._kept, SparseRows) else rows.toarray(), self._expansion()
 
+    def in_scales(self, X: Any, y: Any) -> tuple[KernelLearner, Any, Any]:
+        """Return this learner, and the rows and labels as they are: it has no scales."""
+        return self, X, y
+
     def diagnostics(self) -> dict[str, float]:
         """Return figures about the state, by name. Some cost O(n³) for a factor of n rows."""
         gamma = {} if self._kernel.gamma is None or self._kernel.function == "linear" else {"gamma": self._kernel.gamma}

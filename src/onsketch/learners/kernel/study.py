@@ -29,8 +29,10 @@ class Study(NamedTuple):
     """Σ τ_t, exactly."""
 
 
-def study(learner: KernelLearner, X: Any, y: Any) -> Study:
+def study(learner: Any, X: Any, y: Any) -> Study:
     """Let a new learner of the same method and options learn these rows, and compare with the offline solution.
+
+    A learner with scales is compared in the scales in use.
 
     The opponent has the least ``Σ ℓ(f(x)) + α|f|²``, α being the learner's ridge (1 where it has none): kernel ridge
     regression for the squared loss; for logistic and squared hinge the same with their loss. It is clipped as the
@@ -43,8 +45,9 @@ def study(learner: KernelLearner, X: Any, y: Any) -> Study:
     >>> bool(found.regret[-1] < 0.2 * 200)
     True
     """
-    if not isinstance(learner, KernelLearner):
+    if not hasattr(learner, "in_scales"):
         raise OptionError(f"{learner!r} has no kernel; regret against kernel ridge regression is for kernel learners.")
+    learner, X, y = learner.in_scales(X, y)
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
     if not 0 < X.shape[0] <= MOST_ROWS:
         raise InputError(f"X: {X.shape[0]:,} rows; an offline solution is for 1 to {MOST_ROWS:,} of them.")

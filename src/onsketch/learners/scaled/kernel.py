@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from onsketch.core.errors import OptionError
 from onsketch.core.kernels import Kernel
 from onsketch.learners.kernel.learner import KernelLearner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
+from onsketch.learners.rows import as_rows
 from onsketch.learners.scaled.learner import Floats, ScaledLearner
 
 
@@ -44,3 +47,11 @@ class ScaledKernelLearner(ScaledLearner):
     def history(self) -> dict[str, Floats]:
         """How the dictionary grew."""
         return self._kernel_learner.history()
+
+    def in_scales(self, X: Any, y: Any) -> tuple[KernelLearner, Any, Floats]:
+        """Return the learner of scaled rows, and these rows and labels in the scales in use."""
+        from scipy import sparse
+
+        rows = self._stage.scaled(as_rows(X, self.options.n_features), shared=False)
+        csr = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.count, rows.n_features))
+        return self._kernel_learner, csr, self._stage.scaled_labels(np.asarray(y, np.float64)[:, None])[:, 0]

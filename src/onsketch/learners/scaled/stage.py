@@ -208,7 +208,7 @@ class Stage:
         try:
             slotted = self._admit(rows)
             scaled = self._scaled(slotted, rows.n_features, shared=self.shared)
-            owner._play(scaled, self._scaled_labels(labels), weights, out)
+            owner._play(scaled, self.scaled_labels(labels), weights, out)
         finally:
             done = owner.rounds - before
             if done:
@@ -251,7 +251,8 @@ class Stage:
         slotted = self.map.translate(rows, learn=False)
         return self._scaled(slotted, rows.n_features, shared=shared and self.map.count > 0)
 
-    def _scaled_labels(self, labels: Floats) -> Floats:
+    def scaled_labels(self, labels: Floats) -> Floats:
+        """Return labels (…, outputs) in the units in use."""
         y = labels.copy()
         scale_labels(self._law, labels, y)
         return y
@@ -308,7 +309,7 @@ class Stage:
             rows = self._scaled(self._whole(), owner.n_features, shared=self.shared)
             owner._restart()
             out = np.empty(early.labels.shape)
-            learned = owner._play(rows, self._scaled_labels(early.labels), early.weights, out) == self.rounds
+            learned = owner._play(rows, self.scaled_labels(early.labels), early.weights, out) == self.rounds
         finally:
             if not learned:
                 vars(self).update(before)

@@ -179,15 +179,16 @@ def summary(results: dict[str, list[float]], task: str, side: str, orders: list[
 def tables(results: dict[str, list[float]], name: str = "auto") -> str:
     """Return the tables of the page."""
     lines = [
-        "| over the earlier default | order | runs | errors or RMSE | loss | time "
+        "| over the earlier default | order | runs | errors or RMSE | loss "
         "| worst errors of sets of 2,000 rows or more |",
-        "|---|---|--:|--:|--:|--:|---|",
+        "|---|---|--:|--:|--:|---|",
     ]
     shuffles = sorted({key.split("|")[2] for key in results} - {"file"})
     for task, title in TASKS.items():
         for side, words in (("choose", "for choosing"), ("judge", "judged")):
             for orders, order in ((shuffles, "shuffled"), (["file"], "file")):
-                cells = f"{title}, {words}", order, *summary(results, task, side, orders, name)
+                found = summary(results, task, side, orders, name)
+                cells = f"{title}, {words}", order, *found[:3], *found[4:]
                 lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| set | order | rows | earlier | `auto` | ratio |", "|---|---|--:|--:|--:|--:|"]
     for key, (rows, error, *_) in sorted(results.items()):

@@ -281,18 +281,22 @@ def merged(parts: list[Floats], signs: tuple[float, ...], rounds: float) -> Floa
     """Return the statistics (features, STATISTICS) of the ``rounds`` rows of all parts; sign −1 subtracts a part.
 
     Means are weighted by counts, and squares include the distance of the parts' means. Centres and scales are those
-    that the statistics give.
+    that the statistics give. A part that has fewer visits than one taken off became centred anew after it, and does not
+    contain it: then only one other can, and nothing is taken off.
     """
     out = np.zeros_like(parts[0])
-    for count, figure in ((VALUES, MAGNITUDE), (VISITS, MEAN), (VISITS, SQUARE)):
-        counts = [sign * part[:, count] for sign, part in zip(signs, parts, strict=True)]
+    given = list(zip(signs, parts, strict=True))
+    fewest = np.min([part[:, VISITS] for sign, part in given if sign > 0.0], axis=0)
+    held: list[Any] = [np.where((sign < 0.0) & (part[:, VISITS] > fewest), 0.0, sign) for sign, part in given]
+    for count, figure, by in ((VALUES, MAGNITUDE, signs), (VISITS, MEAN, held), (VISITS, SQUARE, held)):
+        counts = [sign * part[:, count] for sign, part in zip(by, parts, strict=True)]
         total = np.maximum(sum(counts), 0.0)
         terms = [part[:, figure] for part in parts]
         if figure == SQUARE:
             terms = [part[:, SQUARE] + (part[:, MEAN] - out[:, MEAN]) ** 2 for part in parts]
         summed = sum(n * term for n, term in zip(counts, terms, strict=True))
         out[:, count], out[:, figure] = total, summed / np.where(total > 0.0, total, 1.0)
-    changes = sum(sign * part[:, CHANGES] for sign, part in zip(signs, parts, strict=True))
+    changes = sum(sign * part[:, CHANGES] for sign, part in zip(held, parts, strict=True))
     out[:, CHANGES], out[:, LAST] = np.maximum(changes, 0.0), parts[0][:, LAST]
     out[:, [MAGNITUDE, SQUARE]] = np.maximum(out[:, [MAGNITUDE, SQUARE]], 0.0)
     out[:, SIZE] = out[:, SCALE] = out[:, MAGNITUDE]

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 import onsketch
 import onsketch.core.losses
 from definitions.auto import Definition, experts
+from onsketch.core import scaling
 from onsketch.errors import ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
 from onsketch.learners.auto import learner as module
@@ -247,6 +248,20 @@ def test_a_mixture_that_no_rows_lead_to_is_refused(tmp_path: Path, field: str, p
     model_file.build(content)
     content.arrays[f"mixture.{field}"][place] = value
     with pytest.raises(ModelFileError, match=f"mixture.{field}"):
+        model_file.build(content)
+
+
+def test_a_list_of_centred_features_with_one_twice_is_refused(tmp_path: Path) -> None:
+    X, y = stream("logistic", n=60, seed=3)
+    made = onsketch.learner("auto", loss="logistic")
+    made.learn(X, y)
+    made.save(tmp_path / "m")
+    content = model_file.read(tmp_path / "m")
+    model_file.build(content)
+    listed, figures = content.arrays["state.listed"], content.arrays["state.figures"]
+    assert len(listed) > 1
+    figures[listed[0], scaling.PLACE], listed[0] = 0.0, listed[-1]  # the places fit
+    with pytest.raises(ModelFileError, match="twice"):
         model_file.build(content)
 
 

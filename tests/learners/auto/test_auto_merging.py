@@ -83,6 +83,28 @@ def test_merged_learners_are_near_one_stream(name: str, start: int) -> None:
     assert np.isfinite(after).all()
 
 
+def test_a_feature_that_went_and_came_back_in_both_parts_is_merged() -> None:
+    """The parts became centred anew, so that the base's rows are in neither mean."""
+    rng = np.random.default_rng(0)
+
+    def rows(n: int, there: float) -> tuple[np.ndarray, np.ndarray]:
+        X = rng.normal(size=(n, 4))
+        y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n)
+        X[:, 0] = there * (X[:, 0] + 20.0)
+        return X, y
+
+    base = onsketch.learner("auto", loss="squared")
+    base.learn(*rows(100, 1.0))
+    forks = [base.fork(), base.fork()]
+    for fork in forks:
+        for n, there in ((160, 0.0), (146, 1.0)):
+            fork.learn(*rows(n, there))
+    held = rows(1000, 1.0)
+    alone = [mean_loss("squared", fork, *held) for fork in forks]
+    forks[0].merge(forks[1], base=base)
+    assert mean_loss("squared", forks[0], *held) < max(alone)
+
+
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("start", [0, 200])
 def test_the_order_does_not_matter(name: str, start: int) -> None:

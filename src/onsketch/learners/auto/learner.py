@@ -290,6 +290,7 @@ class Core:
         listed = state.listed
         require(run[RUN.listed] == len(listed), "its list has another length")
         require_within(listed, 1, seen, "state.listed")
+        require(np.unique(listed).size == len(listed), "its list has a feature twice")
         order = np.zeros(have["slots"])
         order[listed] = np.arange(1, len(listed) + 1)
         require(np.array_equal(state.figures[:, scaling.PLACE], order), "its list is of other features")

@@ -200,7 +200,7 @@ def _program() -> list[Any]:
     """A job from a file to predictions."""
     from onsketch.cli import app
 
-    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         data, model = Path(folder, "rows.svm"), Path(folder, "rows.model")
         data.write_text("1 1:0.5 3:1\n-1 2:2\n" * 10)
         for words in (["train", str(data), "--save", str(model)], ["predict", str(model), str(data)]):

@@ -243,6 +243,67 @@ def test_predictions_stay_when_scales_change_later(method: str, real: bool) -> N
     np.testing.assert_allclose(model.predict(X[:10] / 2.0), before, rtol=1e-8, atol=1e-8)
 
 
+def far_from_zero() -> tuple[Any, Any]:
+    """Rows and numbers with offsets; some features are rare, and not in the last rows: their shrinks are deferred."""
+    X, y = stream(600, real=True)
+    X[::2, 3:], X[500:, 3:] = 0.0, 0.0
+    return 5.0 * (X != 0.0) + X, 30.0 + 10.0 * y
+
+
+@pytest.mark.parametrize("method", ["adagrad", "ftrl"])
+@pytest.mark.parametrize("terms", [{"l1": 0.003}, {"l2": 0.01}, {"l1": 0.003, "l2": 0.01}])
+def test_predictions_stay_when_scales_change_under_l1_and_l2(method: str, terms: dict[str, float]) -> None:
+    X, y = far_from_zero()
+    model: Any = onsketch.safe_learner(method, **terms)
+    model.learn(X, y)
+    before, weights = model.predict(X[:10]), model.weights
+    model._stage._law.labels[0, [MEAN, SQUARE]] += 70.0, 90000.0
+    model._stage._rewrite(model)
+    np.testing.assert_allclose(model.weights, weights, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.predict(X[:10]), before, rtol=1e-8)
+
+
+def test_scales_stay_if_there_is_no_memory_to_rewrite_weights(monkeypatch: Any) -> None:
+    X, y = far_from_zero()
+    model: Any = onsketch.safe_learner("adagrad")
+    model.learn(X, y)
+    before = model.predict(X[:10])
+    model._stage._law.labels[0, [MEAN, SQUARE]] += 70.0, 90000.0
+
+    def refuse(change: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model._inner, "_shift", refuse)
+        with pytest.raises(MemoryError):
+            model._stage._rewrite(model)
+    assert np.array_equal(model.predict(X[:10]), before)
+    model._stage._rewrite(model)
+    assert float(model._stage.units[1][0]) > 100.0
+    np.testing.assert_allclose(model.predict(X[:10]), before, rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "ons"])
+def test_many_narrow_rows_are_predicted_like_few(method: str) -> None:
+    """The features that they lack are 0, which is far from the centres."""
+    X, y = stream(400, real=True)
+    model = onsketch.safe_learner(method)
+    model.learn(1000.0 + X, y)
+    narrow = 1000.0 + X[:300, :3]
+    few = np.concatenate([model.predict(narrow[i : i + 50]) for i in range(0, 300, 50)])
+    np.testing.assert_allclose(model.predict(narrow), few, rtol=1e-8, atol=1e-8)
+
+
+def test_reading_weights_leaves_the_map_of_features_to_other_readers() -> None:
+    X = sparse.random_array((100, 5000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    model: Any = learner("adagrad")
+    model.learn(X, stream(100)[1])
+    parts, size = model._stage.map.parts, model.state_bytes()
+    assert len(model.coefficients()[0]) + 1 == model._stage.map.count
+    assert model._stage.map.holds(parts)
+    assert model.state_bytes() == size
+
+
 @pytest.mark.parametrize("method", ["adagrad", "rfd-son", "ons", "kons", "rp-son"])
 def test_the_first_rows_are_learned_as_if_scales_had_been_known(method: str) -> None:
     """So their order does not matter to scales, and a learner that holds these scales learns the same."""

@@ -350,6 +350,11 @@ class FeatureMap:
         indptr = np.array([0, features.size])
         return self.translate(Rows(indptr, features, np.ones(features.size), 0, dense=False), learn=True)[1]
 
+    def find(self, features: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The slots of these features, without the ones not seen."""
+        indptr = np.array([0, features.size])
+        return self.translate(Rows(indptr, features, np.ones(features.size), 0, dense=False), learn=False)[1]
+
     def admit(
         self, rows: Rows, make_room: Callable[[], None], *, intercept: bool = False, once: bool = False
     ) -> Slotted:

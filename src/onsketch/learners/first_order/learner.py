@@ -121,9 +121,14 @@ class FirstOrderLearner(SparseLearner):
         return int(done)
 
     def _shift(self, change: Floats) -> None:
-        if self.method.moves.sums:  # the weight is −z over this
-            roots = np.sqrt(self._rows[: self._map.count, CELL.energy])
-            change = -change * ((self._terms.ridge + roots) / self._setup.step + self._terms.l2)
+        table = self._rows[: self._map.count]
+        if self._lazy:  # what the rounds so far shrink is the weight before
+            settle(self._setup, self._terms, self._state.clock, table)
+        if self.method.moves.sums:  # the weight is −z over a metric, after z has been shrunk by l1
+            weights = self._coefficients()[1] + change
+            metric = (self._terms.ridge + np.sqrt(table[:, CELL.energy])) / self._setup.step + self._terms.l2
+            sums = -(weights * metric + np.sign(weights) * self._terms.l1)
+            change = np.where(change == 0.0, 0.0, sums - table[:, CELL.head])
         super()._shift(change)
 
     def _make_room(self) -> None:

@@ -24,10 +24,11 @@ Floats = NDArray[np.float64]
 
 
 class ScaledLearner(Learner):
-    """Any linear learner, with its features, rows and labels in scales of their own (see ``scales.py``).
+    """Any linear learner, with its features, rows and labels in scales of their own (see ``law.py``).
 
     The learner sees rows of length 1 and labels of size 1; ``weights``, ``intercept`` and predictions are in the units
-    of the data. Cost of a round: O(1) per non-zero more, and three numbers of memory per feature.
+    of the data. Cost of a round: O(1) more per non-zero and centred feature. Memory: ``STATISTICS`` numbers per
+    feature, and the first rows until scales have settled.
 
     >>> import onsketch
     >>> X = np.random.default_rng(0).normal(size=(500, 3)) * [1e-6, 1.0, 1e6]

@@ -153,14 +153,15 @@ class Stage:
         met: NDArray[Any] = features != INTERCEPT
         if not np.array_equal(features, self.map.features):
             met &= np.isin(features, self.map.features)
-        figures = self._law.figures[self.map.add(features[met])]
+        figures = self._law.figures[self.map.find(features[met])]
         centres[met], scales[met] = figures[:, [CENTRE]], figures[:, [SCALE]] * self._law.lengths[LENGTH.used]
         return centres, scales
 
     def bounds(self, features: NDArray[np.int64]) -> Floats:
-        """Return the centres of features and the distances from these beyond which values are cut, (2, features)."""
+        """Return the least and the largest value of each feature: others are cut, (2, features)."""
         centres, scales = self._of(features)
-        return np.hstack([centres, scales * (CUT / max(float(self._law.lengths[LENGTH.used]), 1e-300))]).T
+        reach = scales * (CUT / max(float(self._law.lengths[LENGTH.used]), 1e-300))
+        return np.hstack([centres - reach, centres + reach]).T
 
     def unscaled(self, features: NDArray[np.int64], weights: Floats) -> Floats:
         """Return weights (features, outputs) for rows as they come."""
@@ -172,20 +173,20 @@ class Stage:
 
     def _rewrite(self, owner: Owner) -> None:
         """Choose scales, and let the weights of rows as they come stay."""
-        law, listed = self._law, self._listed
-        self._law = state.copy(law)
-        if not self._choose(LEAP, MOVED):
-            self._law, self._listed = law, listed
-            return
-        chosen, self._law = self._law, law
         features, inside = owner._inside()
-        raw = self.unscaled(features, inside)
-        self._law = chosen
-        centres, scales = self._of(features)
-        middle, unit = self.units
-        weights = raw * scales / unit
-        weights[features == INTERCEPT] += ((centres * raw).sum(axis=0) - middle) / unit
-        owner._shift(weights - inside)
+        raw, law, listed, changed = self.unscaled(features, inside), self._law, self._listed, False
+        try:
+            self._law = state.copy(law)
+            if self._choose(LEAP, MOVED):
+                centres, scales = self._of(features)
+                middle, unit = self.units
+                weights = raw * scales / unit
+                weights[features == INTERCEPT] += ((centres * raw).sum(axis=0) - middle) / unit
+                owner._shift(weights - inside)
+                changed = True
+        finally:
+            if not changed:  # all are near enough, or there is no memory
+                self._law, self._listed = law, listed
 
     # Learning ---------------------------------------------------------------------------------------------
 

@@ -170,3 +170,12 @@ def test_a_merged_and_saved_learner_resumes_bit_for_bit(tmp_path: Any, dtype: st
     loaded = onsketch.load(tmp_path / "model")
     assert (loaded.learn(X[200:], y[200:]) == one.learn(X[200:], y[200:])).all()
     np.testing.assert_allclose(one.predict(X), X @ one.weights + one.intercept, rtol=1e-5, atol=1e-5)
+
+
+def test_a_merged_learner_has_no_spare_memory(tmp_path: Any) -> None:
+    """Of wide rows no feature is centred; merged, it takes no more than when it is loaded."""
+    X, y = words(1000)
+    one, two = learners("logistic", [(X[:500], y[:500]), (X[500:], y[500:])])
+    one.merge(two)
+    one.save(tmp_path / "m")
+    assert one.state_bytes()["total"] <= 1.01 * onsketch.load(tmp_path / "m").state_bytes()["total"]

@@ -79,7 +79,8 @@ def merge(one: Core, two: Core, base: Core) -> None:
     columns = [upkeep.columns_of(part)[0] for part in parts] if not whole else []
     hidden = [_hidden(*part) for part in zip(parts, columns, strict=not whole)]
     merged = parts[0]
-    listed, room = scaling.mostly(figures, rows_seen), padded(count, 8)
+    listed = scaling.mostly(figures, rows_seen)
+    room = padded(listed.size, 8)
     merged = states.resize(merged, centred=room)
     merged.figures[:], merged.centred[:] = scaling.parted(figures, listed, room)
     merged.running[:], merged.listed[: listed.size], merged.running[RUN.listed] = running, listed, listed.size

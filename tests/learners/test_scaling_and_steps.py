@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy import sparse
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.scaling import MEAN, SQUARE, VALUES, VISITS
+from onsketch.learners.multiclass.shared import SharedSketch
 from streams import LOSSES, level
 
 SAFE = {"scaling": "magnitude", "step": "implicit", "clip": None, "fit_intercept": True}
@@ -292,6 +294,28 @@ def test_many_narrow_rows_are_predicted_like_few(method: str) -> None:
     narrow = 1000.0 + X[:300, :3]
     few = np.concatenate([model.predict(narrow[i : i + 50]) for i in range(0, 300, 50)])
     np.testing.assert_allclose(model.predict(narrow), few, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "ons", "kons", "ada-fd", "shared"])
+def test_narrow_rows_are_wide_ones_with_zeros(method: str) -> None:
+    """A stage that adds centred features which rows lack makes these rows wider."""
+    X, y = stream(330, real=True)
+    if method == "shared":
+        y = (y > 0.0).astype(int)
+        make = partial(SharedSketch, "rfd-son", 2, sketch_size=4, scaling="magnitude", fit_intercept=True)
+    else:
+        make = partial(onsketch.safe_learner, method)
+    cut, padded = make(), make()
+    X[:, 3:] += 5.0
+    X[300:, 3:] = 0.0
+    for model, narrow in ((cut, X[300:, :3]), (padded, X[300:])):
+        model.learn(X[:20], y[:20])
+        model.learn(narrow[:15], y[300:315])
+        model.learn(X[20:300], y[20:300])
+        model.learn(narrow[15:], y[315:])
+    for sparsely in (np.asarray, sparse.csr_array):
+        found = cut.predict(sparsely(X[300:, :3]))
+        np.testing.assert_allclose(found, padded.predict(X[300:]), rtol=1e-9, atol=1e-9)
 
 
 def test_reading_weights_leaves_the_map_of_features_to_other_readers() -> None:

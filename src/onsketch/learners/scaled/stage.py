@@ -241,7 +241,8 @@ class Stage:
         slots, x = slots[: ends[-1]], x[: ends[-1]]
         if shared:
             return Rows(ends, slots, x, n_features, dense=False, slotted=(ends, slots, x))
-        return Rows(ends, self.map.parts[2][slots], x, n_features, dense=False)
+        width = max(n_features, 1 + int(self.map.features[self._listed].max(initial=INTERCEPT)))  # rows may lack these
+        return Rows(ends, self.map.parts[2][slots], x, width, dense=False)
 
     @property
     def _marks(self) -> NDArray[np.int8]:

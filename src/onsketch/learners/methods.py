@@ -1,6 +1,7 @@
-"""Every named method as what it is: a sketch × a geometry × an update rule, declared once with its citation.
+"""The named methods: each is a sketch × a geometry × an update rule, declared once with its citation.
 
-``compose`` builds combinations that have no name from the same parts.
+``onsketch.compose`` builds combinations that have no name from the same parts. The tables of parts are
+``sketch_table.py``, ``core/geometry.py`` and ``rule_table.py``; ``build.py`` makes a learner of a method.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from onsketch.learners.sketch_table import SketchKind, composable, sketch_of
 
 @dataclass(frozen=True)
 class Method:
-    """A learner's parts."""
+    """A method: the names of its parts, its citation and its defaults."""
 
     name: str
     sketch: str
@@ -94,12 +95,12 @@ class Method:
 
     @property
     def concerns(self) -> frozenset[str]:
-        """The options that mean something to this method, as they are declared."""
+        """The options that this method has, as they are declared."""
         return concerning(self)
 
 
 FIRST_RIDGE = 1.0
-"""Where the ridge of a Newton method starts when none is given."""
+"""First ridge of a Newton method whose ridge is not given."""
 
 
 def ridge_share(method: Method, sketch_size: int) -> float:

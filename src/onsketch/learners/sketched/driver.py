@@ -1,10 +1,14 @@
 """The loop of all sketched learners: predict, take the slope, absorb a row, step.
 
-The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed table, so a round reads, for each
-non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
-(``write``); its cost depends on the non-zeros and the sketch size, not on d.
+The weights are ``w = base·head + Sᵀa``: the head has one number for each feature, S is the sketch, and a has one
+coefficient for each row of S. The head and the rows of S are stored feature by feature, as packed rows (packed.py).
 
-What differs between sketches is in seven functions, chosen by the type of the sketch's state:
+A round reads one packed row for each non-zero of x (``gather``), does algebra of the sketch's size, and writes the rows
+back (``write``). Its cost depends on the non-zeros and the sketch size, not on the number of features. The index of a
+feature in the table is its slot. An epoch ends when the sketch rotates its rows; features that are absent then catch up
+when they next occur (epochs.py).
+
+Each sketch has its own form of seven functions, chosen by the type of its state (parts.py):
 
 ============  ==================================================================================================
 enter         add a feature that occurs for the first time

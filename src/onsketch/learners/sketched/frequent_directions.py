@@ -1,11 +1,14 @@
 """Frequent directions under any geometry: FD-, RFD-, PFD-, CFD-SON, Ada-FD, S-AdaGrad and their fast forms.
 
-The sketch is a list of at most ``capacity`` rows S (m: plain, 2m: fast). A full list is shrunk: with
-``S Sᵀ = Uᵀ diag(λ) U`` a *rule* computes m − 1 new energies from the spectrum, and ``S ← diag(√(e/λ)) U S``.
-Only the small Gram matrix K = SSᵀ is ever decomposed.
+The sketch S has at most ``capacity`` rows (m: plain, 2m: fast). A full sketch is shrunk: with ``S Sᵀ = Uᵀ diag(λ) U``,
+a *rule* (core/shrinking.py) computes m − 1 new energies e from the spectrum λ, and ``S ← diag(√(e/λ)) U S``. Only the
+small Gram matrix K = SSᵀ is ever decomposed.
 
-The row absorbed is itself the last row of S, so its step needs no d-sized work beyond writing the row:
-``P Sᵀe = Sᵀ p(K) e`` (small_gram.py).
+The absorbed row is the last row of S, so the step along it is a combination of rows of S: ``P Sᵀe = Sᵀ p(K) e`` with e
+the last unit vector (small_gram.py).
+
+References: Luo et al. 2016, algorithm 2 (FD); Luo et al. 2019, algorithms 2 to 6 (RFD and the fast forms); Wan and
+Zhang 2021, algorithms 1 and 2 (Ada-FD). ``docs/papers/items.md`` has the test of each.
 """
 
 from __future__ import annotations
@@ -48,23 +51,23 @@ _shrink, _ridge_growth, _restart = inner(shrink), inlined(ridge_growth), inner(b
 
 
 class Directions(State):
-    """State of a frequent-directions sketch; VALUES and VECTORS are kept up where the geometry needs the spectrum."""
+    """State of a frequent-directions sketch; the spectrum of K is kept up to date where the geometry needs it."""
 
     @classmethod
     def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
-        """A shrink leaves m − 1 rows of m, or of 2m."""
+        """Return the rows that a shrink leaves, m − 1, and the capacity, m or 2m."""
         return size - 1, 2 * size if doubling else size
 
     def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Without what compensative frequent directions adds."""
+        """Return the rows without the energy that compensative frequent directions adds."""
         return np.asarray(self.lines[LINE.keep, : len(rows), None] * rows)
 
     def most_rows(self, setup: Setup) -> int:
-        """A full one has shrunk."""
+        """Return capacity − 1: a full sketch is shrunk in the same round."""
         return setup.capacity - 1
 
     def check_sketch(self, fresh: Self, setup: Setup) -> None:
-        """As all, and lengths are lengths."""
+        """Check as for every sketch, and that the diagonal of K is not negative."""
         super().check_sketch(fresh, setup)
         most = float(np.finfo(np.float64).max)
         require_within(np.diagonal(self.squares[SQUARE.gram]), 0.0, most, "sketch.squares")
@@ -72,7 +75,7 @@ class Directions(State):
     def set_merged(
         self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """The rows of both, shrunk where there are too many."""
+        """Become the sketch of both learners' rows, shrunk if there are too many."""
         setup = parts[0]._setup
         rows = added(energies)
         self.lines[LINE.keep] = 1.0
@@ -98,9 +101,9 @@ class ShrinkWork(NamedTuple):
     step: int
     """the last column of p(K)"""
     energy: int
-    """energies that a shrink shows"""
+    """energies after a shrink, with what compensative frequent directions adds"""
     true: int
-    """energies that the directions truly have"""
+    """the same without what it adds"""
 
 
 FD_WORK = ShrinkWork(*range(LINES, LINES + 3))
@@ -108,7 +111,7 @@ FD_WORK = ShrinkWork(*range(LINES, LINES + 3))
 
 @inlined
 def _true_gram(sketch, n, gram):
-    """The Gram matrix of the rows without what compensative frequent directions adds."""
+    """Fill ``gram`` with K without the energy that compensative frequent directions adds."""
     keep = sketch.lines[LINE.keep]
     for i in range(n):
         for j in range(n):
@@ -131,7 +134,7 @@ def _start_again(sketch, n, energy):
 
 @inner
 def _close(setup, sketch, n, energy, step):
-    """Shrink a full sketch of n rows: fills the transform, the step through the *shrunk* metric, and resets K."""
+    """Shrink a full sketch of n rows: fill the transform, compute the step in the *shrunk* metric, and reset K."""
     kept = setup.size - 1
     values = sketch.lines[LINE.values]
     vectors = sketch.squares[SQUARE.vectors]
@@ -173,7 +176,10 @@ def _border(gram, last, p, rho, square, most):
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
-    """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Sx from COLUMN.sketch on in p."""
+    """Absorb the row ρ·x: see ``parts.absorb``.
+
+    Shapes: p and change (width of a packed row,); p has Sx from COLUMN.sketch on.
+    """
     n = sketch.counts[COUNT.rows] + 1
     last = n - 1
     # Append ρ·x as the last row of S. The step is the last column of p(K), after the shrink if S is full.
@@ -213,7 +219,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
 
 @inner
 def _dual_step(setup, sketch, p, square, rho, g, full, change):
-    """Take ρ·x and g·x into Sḡ, and form the weights ``w = −step·P ḡ``."""
+    """Add the gradient g·x to the sum ḡ, update Sḡ, and form the weights ``w = −step·P ḡ``."""
     n = sketch.counts[COUNT.rows]
     dual = sketch.lines[LINE.dual]
     for i in range(n - 1):

@@ -1,11 +1,11 @@
-"""The packed table: everything a learner keeps per feature, in one row of memory, brought up to date lazily.
+"""The packed table: all numbers that a learner keeps for a feature, in one row of memory, brought up to date lazily.
 
-A learner's weights are ``w = base·h + Sᵀa``: a head h (one number per feature), a few sketch rows S and small
-vectors. Per feature the table holds one row
+A learner's weights are ``w = base·h + Sᵀa``: a head h (one number for each feature), the rows S of the sketch, and one
+coefficient in a for each of them. The table has one row for each feature seen
 
     [ head | epoch | diagonal | sum | s_1 … s_k | buffer rows … ]
 
-so that a non-zero of an example costs one or two cache lines for *all* numbers that the round needs. If a feature has
+so that a non-zero of an example reads one or two cache lines for *all* numbers that the round needs. If a feature has
 more than two heads, the others come after s_k, and buffer rows are elsewhere.
 
 When a sketch rotates all its rows, most features are rotated later, when they next occur: see ``epochs``.
@@ -66,15 +66,15 @@ class Columns(NamedTuple):
     """Columns of a packed row."""
 
     head: int
-    """h"""
+    """h, the feature's number in the head"""
     epoch: int
-    """the epoch it is up to"""
+    """the epoch to which the row has been brought up to date"""
     diagonal: int
     """Σg² for the diagonal adaptation"""
     sum: int
-    """for the sum of iterates"""
+    """part of the sum of iterates, for averaging"""
     sketch: int
-    """the first of the sketch rows"""
+    """s_1, the feature's entry in the first row of S"""
 
 
 COLUMN = Columns(*range(5))

@@ -41,19 +41,19 @@ def enter(setup, table, sketch, slot):
 
 
 def prepare(setup, sketch, p):
-    """Work out what ``metric`` and ``absorb`` both need of the row gathered in p; the ridge is what it will be."""
+    """Compute what ``metric`` and ``absorb`` share, from the row gathered in p; the ridge is final for this round."""
 
 
 def metric(setup, sketch, p, square, q):
-    """``P x = c·x + Sᵀq`` for the current row, gathered in p, with x·x = square; returns c and fills q."""
+    """Return c and fill q such that ``P x = c·x + Sᵀq`` for the current row, gathered in p, with x·x = square."""
 
 
 def absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
-    """Take in the row ρ·x of round t, whose gradient is g·x and whose margin w·x; returns a verdict.
+    """Absorb the row ρ·x of round t, with gradient g·x and margin w·x; return a verdict.
 
-    Changes a, writes what to add along x to the head and the sketch columns into ``change`` (whose head already
-    holds the projection's part; a sketch that moves all its rows corrects the sum too), and refuses when something
-    would exceed ``limit``.
+    It changes a, and writes into ``change`` the multiple of x to add to the head and to each sketch column. The head's
+    entry already holds the part of the projection; a sketch that changes all its rows also corrects the sum. The row is
+    refused if a number would exceed ``limit``.
     """
 
 
@@ -62,7 +62,7 @@ def write(table, sketch, slots, x, change, following):
 
 
 def follow_ridge(setup, sketch):
-    """The ridge has been raised: bring what the sketch has computed from it up to date."""
+    """Update what the sketch has computed from the ridge, which has been raised."""
 
 
 def measure(setup, table, sketch):

@@ -30,9 +30,9 @@ class Counts(NamedTuple):
     rows: int
     """rows of S"""
     closed: int
-    """rows before the last change of basis"""
+    """rows of S before the last change of basis"""
     column: int
-    """the packed column the last row went to (0: none, −1: all sketch columns changed)"""
+    """the packed column of the last row absorbed (0: none, −1: all sketch columns changed)"""
     rank: int
     """independent rows (Oja); elsewhere rows since the spectrum was last worked out from the matrix itself"""
 
@@ -48,9 +48,9 @@ class Numbers(NamedTuple):
     base_sum: int
     """the sum of base over the rounds"""
     ridge: int
-    """it grows under RFD, and with the rows when none was given"""
+    """the present ridge; it grows with RFD, and with the rows if none was given"""
     escaped: int
-    """the mass Σρ shrunk away"""
+    """the escaped energy Σρ that shrinks have subtracted"""
     fade: int
     """what forgetting has left of the metric, ridge and all, since the last shrink"""
     lengths: int
@@ -64,15 +64,15 @@ class Lines(NamedTuple):
     """Vectors with one number for each row of S."""
 
     a: int
-    """a"""
+    """a, the coefficients on the rows of S"""
     a_sum: int
-    """its sum over the rounds"""
+    """the sum of a over the rounds"""
     dual: int
     """Sḡ for dual averaging"""
     values: int
-    """a spectrum"""
+    """the spectrum last computed"""
     keep: int
-    """√(true energy / energy shown) of each row"""
+    """√(true energy / energy with what the sketch adds) of each row"""
 
 
 LINE = Lines(*range(5))
@@ -125,17 +125,17 @@ class State(_Arrays):
 
     @classmethod
     def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
-        """Number of rows after a change of basis, and capacity."""
+        """Return the number of rows after a change of basis, and the capacity."""
         return size, size
 
     @classmethod
     def start(cls, capacity: int, kept: int, ridge: float) -> Self:
-        """The sketch of no rows."""
+        """Return the sketch of no rows."""
         return cls.empty(capacity, kept, ridge)
 
     @classmethod
     def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
-        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
+        """Return an empty sketch of at most ``capacity`` rows, ``kept`` of which remain after a change of basis."""
         m = padded(capacity)
         state: Self = new(cls, m=m, entry=padded(kept + 2), work=LINES + 5, width=COLUMN.sketch + m)
         state.numbers[NUMBER.ridge] = ridge
@@ -155,7 +155,7 @@ class State(_Arrays):
         return rows
 
     def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same without what the sketch adds to the directions it shows."""
+        """Return the same without the energy that the sketch adds to its directions."""
         return self.energy_rows(rows)
 
     def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
@@ -173,7 +173,7 @@ class State(_Arrays):
         """Become the small state of the merged sketch, and return its rows.
 
         Args:
-            parts: the learner that this sketch is of, with ridge and escaped mass merged already, another, their base.
+            parts: the learner of this sketch, whose ridge and escaped energy are merged already; the other; their base.
             stored: the rows S of each.
             energies: the rows B of each (``true_rows``).
         """
@@ -209,5 +209,5 @@ class State(_Arrays):
         require(not beyond.any(), "a has entries beyond its rows", "sketch.lines")
 
     def most_rows(self, setup: Setup) -> int:
-        """Rows that there can be between two rounds."""
+        """Return the largest number of rows between two rounds."""
         return setup.capacity

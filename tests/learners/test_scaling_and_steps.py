@@ -349,6 +349,19 @@ def test_kernel_methods_do_not_depend_on_units() -> None:
     assert plain.diagnostics()["rows_kept"] > 0  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "ons", "kons"])
+def test_learners_that_hold_scales_of_wide_rows_survive_a_file_after_narrow_ones(method: str, tmp_path: Path) -> None:
+    X, y = stream(100, real=True)
+    measured: Any = onsketch.safe_learner(method)
+    measured.learn(X[:50], y[:50])
+    model: Any = onsketch.safe_learner(method)
+    model.hold_scales(measured)
+    model.learn(X[50:, :3], y[50:])
+    model.save(tmp_path / "model")
+    assert np.array_equal(onsketch.load(tmp_path / "model").predict(X), model.predict(X))
+    assert np.array_equal(model.fork().predict(X), model.predict(X))
+
+
 def test_merged_scales_count_the_rows_of_both() -> None:
     X, y = stream(300, real=True)
     measured: Any = onsketch.safe_learner("adagrad")

@@ -147,6 +147,7 @@ class ScaledLearner(Learner):
     def hold_scales(self, measured: ScaledLearner) -> None:
         """Take the scales of a learner that has seen some rows, and keep them: learners with the same can be merged."""
         self._stage.hold(measured._stage)
+        self._width = max(self._width, measured._width)  # centred features are part of every row
         self._restart()
 
     def _merge(self, other: Any, base: Any) -> None:

@@ -88,7 +88,7 @@ def _variants(name: str) -> Iterator[dict[str, Any]]:
     yield {}
     yield {"fit_intercept": True}
     yield from ({"scaling": "magnitude"}, {"step": "implicit"})
-    if name in ("adagrad", "ogd"):
+    if name in ("adagrad", "arow", "ogd"):
         yield from ({"l1": 0.01}, {"average": True}, {"l1": 0.01, "update": "dual"}, {"forget": 0.99})
     if name in ("rfd-son", "ada-fd", "oja-son", "rp-son", "ada-ffd"):
         yield from ({"sketch_size": 0}, {"average": True})

@@ -328,8 +328,8 @@ def test_scales_that_no_rows_lead_to_are_refused(tmp_path, scale):
     learner = onsketch.safe_learner("adagrad", loss="logistic")
     learner.learn(X, y)
     learner.save(tmp_path / "m")
-    alter(tmp_path / "m", "scaling.others", np.full((3, 3), scale))
-    with pytest.raises(ModelFileError, match=r"scaling\.others"):
+    alter(tmp_path / "m", "scaling.law.lengths", np.full(3, scale))
+    with pytest.raises(ModelFileError, match=r"law\.lengths"):
         onsketch.load(tmp_path / "m")
 
 

@@ -75,6 +75,12 @@ CLOCK, LENGTH = Clock(*range(3)), Lengths(*range(3))
 EARLY, LATER, HELD = range(3)
 """Phases."""
 
+LENGTHS = 1e-100, 1e100
+"""Bounds of L."""
+
+LEAST_SCALE = 1e-150
+"""Smaller figures do not change a scale, and are no scale of labels."""
+
 STEADY = 8.0
 """After so many changes of value, in half of the rows or more, the error of a centre is at most the deviation."""
 
@@ -162,7 +168,7 @@ def scale_rows(law, listed, marks, constant, rows, out_ptr, out_slots, out_value
                 end += 1
         _marked(marks, slots, low, high, 0)
         if law.lengths[LENGTH.used] == 0.0 and square > 0.0:
-            law.lengths[LENGTH.used] = math.sqrt(square)
+            law.lengths[LENGTH.used] = max(math.sqrt(square), LENGTHS[0])
         for j in range(first, end if square > 0.0 else start):
             out_values[j] /= law.lengths[LENGTH.used]
         out_ptr[i + 1] = end
@@ -181,7 +187,7 @@ def scale_labels(law, labels, out):
             if k < law.labels.shape[0]:
                 one = law.labels[k]
                 if law.clock[CLOCK.phase] == EARLY and law.clock[CLOCK.rounds] == 0:  # the very first row
-                    one[SCALE] = abs(labels[i, k]) if labels[i, k] != 0.0 else 1.0
+                    one[SCALE] = abs(labels[i, k]) if abs(labels[i, k]) > LEAST_SCALE else 1.0
                 out[i, k] = (labels[i, k] - one[CENTRE]) / one[SCALE]
     return 1 if law.clock[CLOCK.phase] != EARLY and last < law.clock[CLOCK.due] else 0
 
@@ -225,7 +231,7 @@ def choose(figures, rounds, centring, leap, moved):
                 scale = min(scale, 2.0 * math.sqrt(one[SQUARE]))
             used = one[SCALE]
             off = flipped or scale >= leap * used or used >= leap * scale or abs(centre - one[CENTRE]) > moved * used
-            if scale > 0.0 and off:
+            if scale > LEAST_SCALE and off:
                 one[CENTRE], one[SCALE] = centre, scale
                 count += 1
     return count

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from onsketch.core import scaling, state
 from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.core.scaling import CENTRE, CUT, SCALE, STATISTICS, VALUES
+from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT, FeatureMap
@@ -34,7 +35,9 @@ from onsketch.learners.scaled.law import (
     EARLY,
     HELD,
     LATER,
+    LEAST_SCALE,
     LENGTH,
+    LENGTHS,
     RUNNING,
     USED,
     Floats,
@@ -292,8 +295,8 @@ class Stage:
         law = self._law
         count = choose(law.figures, float(self.rounds), self._constant, leap, moved)
         count += choose(law.labels, 0.0, self._constant, leap * leap, 2.0 * moved)  # each moves all predictions
-        length = law.lengths[LENGTH.typical] ** 0.5
-        if length > 0.0 and not 1.0 / leap < length / law.lengths[LENGTH.used] < leap:
+        length = max(law.lengths[LENGTH.typical] ** 0.5, LENGTHS[0])
+        if law.lengths[LENGTH.typical] > 0.0 and not 1.0 / leap < length / law.lengths[LENGTH.used] < leap:
             law.lengths[LENGTH.used] = length
             count += 1
         self._list()
@@ -402,7 +405,10 @@ class Stage:
         start, count, kept = int(self._constant), self.map.count, self.rounds if law.clock[CLOCK.phase] == EARLY else 0
         require(len(arrays["law.figures"]) == count, "its features are others", "law.figures")
         require((law.figures[start:count, SCALE] > 0.0).all(), "a feature has no scale", "law.figures")
-        require((law.labels[:, SCALE] >= 0.0).all(), "a label has an impossible scale", "law.labels")
+        if self.rounds:
+            require_within(law.labels[:, SCALE], LEAST_SCALE, 2.0 * LARGEST, "law.labels")
+        if law.lengths[LENGTH.used] != 0.0:
+            require_within(law.lengths[LENGTH.used], *LENGTHS, "law.lengths")
         require(law.clock[CLOCK.phase] <= HELD and law.clock[CLOCK.due] > 0, "its clock is impossible", "law.clock")
         require(len(self._early.weights) == kept, "its first rows are others", "early.weights")
         require_within(self._early.slots, start, count - 1, "early.slots")
